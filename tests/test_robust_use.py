@@ -147,7 +147,6 @@ def test_what_is_missing_in_front_is_named(nlp, names, code, missing):
         assert all(len(group) == 0 for group in other(text).spans.values())
 
 
-# --- tokenisers -----------------------------------------------------------------------------------
 # --- tokens that are merged and split -------------------------------------------------------------
 def merge(doc, pairs):
     with doc.retokenize() as retokenizer:

@@ -406,6 +406,3 @@ def test_decisions_do_not_cross(odds):
         assert site.noun in reachable
         assert 1 / (2 + len(reachable)) <= probability <= 1
         reachable = opened(reachable, site)
-
-
-# --- corpora --------------------------------------------------------------------------------------

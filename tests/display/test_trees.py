@@ -43,8 +43,6 @@ def ducks() -> Tree:
 
 
 # --- text -----------------------------------------------------------------------------------
-
-
 def test_upright():
     assert tree_text(ducks()).splitlines() == [
         "             S",
@@ -136,8 +134,6 @@ def test_any_characters_can_be_drawn(tree):
 
 
 # --- SVG ------------------------------------------------------------------------------------
-
-
 def boxes(svg: ET.Element) -> list[tuple[float, float, float, float]]:
     """Left, top, right, bottom of each text, at the widths of an ordinary sans-serif font."""
     found = []
@@ -245,8 +241,6 @@ def test_right_to_left_is_the_mirror_image(tree):
 
 
 # --- LaTeX ----------------------------------------------------------------------------------
-
-
 NAMES = {
     "textbackslash": "\\",
     "textasciitilde": "~",

@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.evaluation.evalb import (
-    COLLINS,
-    ERROR,
-    SCORED,
-    SKIPPED,
-    EvalbParameters,
-    brackets,
-    score_trees,
-)
+from spacy_structlearn.evaluation import evalb
 from spacy_structlearn.evaluation.prf import PRF
 from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.tree import Tree
@@ -46,8 +38,8 @@ def trees(draw, words: int) -> Tree:
 PAIRS = st.integers(1, 8).flatmap(lambda n: st.tuples(trees(n), trees(n)))
 
 
-def score(gold: str, predicted: str, parameters: EvalbParameters = COLLINS, **options):
-    return score_trees([parse_tree(gold)], [parse_tree(predicted)], parameters, **options)
+def score(gold: str, predicted: str, parameters: evalb.EvalbParameters = evalb.COLLINS, **options):
+    return evalb.score_trees([parse_tree(gold)], [parse_tree(predicted)], parameters, **options)
 
 
 def counts(row) -> tuple[int, int, int]:
@@ -65,7 +57,7 @@ def reference() -> tuple[list[Tree], list[Tree], list[str]]:
 
 def test_every_figure_of_evalb(reference):
     gold, predicted, report = reference
-    score = score_trees(gold, predicted)
+    score = evalb.score_trees(gold, predicted)
     start, end = (place for place, line in enumerate(report) if line.startswith("====="))
     for row, line in zip(score.rows, report[start + 1 : end], strict=True):
         right, wanted, given = counts(row)
@@ -84,7 +76,10 @@ def test_every_figure_of_evalb(reference):
 
 def test_gold_punctuation_drops_no_sentence(reference):
     gold, predicted, _ = reference
-    own, by_gold = score_trees(gold, predicted), score_trees(gold, predicted, punctuation="gold")
+    own, by_gold = (
+        evalb.score_trees(gold, predicted),
+        evalb.score_trees(gold, predicted, punctuation="gold"),
+    )
     assert (own.errors, by_gold.errors, by_gold.valid) == (1, 0, len(gold))
     assert [row.brackets.gold for row in by_gold.rows] == [
         row.brackets.gold for row in own.strict.rows
@@ -97,7 +92,7 @@ def test_deleted_words_leave_the_spans_and_phrases_without_words_vanish():
         "(TOP (S (`` ``) (NP-SBJ (NNP Ann)) (, ,) (VP (VBD left) (SBAR (-NONE- 0) (S (-NONE- *T*)))"
         " (PRN (-LRB- -LRB-) (ADVP=2 (RB too)) (-RRB- -RRB-)) (: --)) (. .)))"
     )
-    assert brackets(tree) == [
+    assert evalb.brackets(tree) == [
         ("S", 0, 5),
         ("NP", 0, 1),
         ("VP", 1, 5),
@@ -117,7 +112,7 @@ def test_particles_count_as_adverbs():
     result = score(gold, predicted)
     assert result.complete_match == result.f1 == 100
     assert result.brackets.per_label == {"ADVP": PRF(1, 1, 1), "S": PRF(1, 1, 1)}
-    assert score(gold, predicted, replace(COLLINS, equal_labels=())).f1 == 50
+    assert score(gold, predicted, replace(evalb.COLLINS, equal_labels=())).f1 == 50
 
 
 def test_a_sentence_without_brackets_matches():
@@ -132,15 +127,15 @@ def test_function_tags_are_cut_and_the_outer_bracket_is_not_counted():
 
 
 def test_parameters_of_another_treebank():
-    german = EvalbParameters(
+    german = evalb.EvalbParameters(
         deleted=frozenset({"VROOT", "$.", "PUNCT"}),
         equal_labels=(("NP", "NX", "PN"), ("S", "CS")),
         separators="/",
     )
     tree = parse_tree("(VROOT (CS/f (NX/SB (NN Enten)) (PUNCT (VV-X schlafen))) ($. .))")
-    assert brackets(tree, german) == [("S", 0, 2), ("NP", 0, 1)]
+    assert evalb.brackets(tree, german) == [("S", 0, 2), ("NP", 0, 1)]
     # A label equal to a deleted one is deleted as well.
-    assert brackets(tree, replace(german, deleted=frozenset({"PN", "CS"}))) == [
+    assert evalb.brackets(tree, replace(german, deleted=frozenset({"PN", "CS"}))) == [
         ("VROOT", 0, 3),
         ("PUNCT", 1, 2),
     ]
@@ -148,7 +143,7 @@ def test_parameters_of_another_treebank():
 
 def test_length_counts_punctuation_but_no_traces():
     row = score("(S (NP (-NONE- *)) (VP (VB Go)) (. .))", "(S (VP (VB Go)) (. .))").rows[0]
-    assert (row.length, row.words, row.status) == (2, 1, SCORED)
+    assert (row.length, row.words, row.status) == (2, 1, evalb.SCORED)
 
 
 def test_tags_of_deleted_words_are_not_counted():
@@ -173,7 +168,7 @@ def test_a_punctuation_tag_too_many_or_too_few_is_an_error():
 
 
 def test_other_words_are_an_error():
-    assert score(DUCKS, DUCKS.replace("ducks", "geese")).rows[0].status == ERROR
+    assert score(DUCKS, DUCKS.replace("ducks", "geese")).rows[0].status == evalb.ERROR
     with pytest.raises(StructlearnError, match=r"Sentence 1: word 4 is 'ducks'") as error:
         score(DUCKS, DUCKS.replace("ducks", "geese"), punctuation="gold")
     assert error.value.code == "SL306"
@@ -183,12 +178,12 @@ def test_other_words_are_an_error():
 
 def test_a_tree_of_punctuation_is_skipped():
     both = score("(S (. .))", "(S (, .))")
-    assert (both.rows[0].status, both.skipped) == (SKIPPED, 1)
-    assert score("(S (NN a))", "(S (. a))").rows[0].status == SKIPPED
-    assert score("(S (. a))", "(S (NN a))").rows[0].status == ERROR
+    assert (both.rows[0].status, both.skipped) == (evalb.SKIPPED, 1)
+    assert score("(S (NN a))", "(S (. a))").rows[0].status == evalb.SKIPPED
+    assert score("(S (. a))", "(S (NN a))").rows[0].status == evalb.ERROR
     # Nothing in it can be missed.
     done = parse_tree(DUCKS)
-    result = score_trees([done, parse_tree("(S (. .))")], [done, None])
+    result = evalb.score_trees([done, parse_tree("(S (. .))")], [done, None])
     assert result.strict.complete_match == result.strict.f1 == 100
 
 
@@ -196,14 +191,14 @@ def test_gold_tags_delete_the_same_words_from_both():
     gold = "(S (NP (-NONE- *)) (VP (VB Go) (NP (POS ')) (ADVP (, now) (RB on))) (. !))"
     predicted = "(S (VP (VB Go) (PRN ('' ')) (ADVP (RB now) (RB on))) (. !))"
     row = score(gold, predicted, punctuation="gold").rows[0]
-    assert (row.status, row.length, row.words, row.correct_tags) == (SCORED, 5, 3, 2)
+    assert (row.status, row.length, row.words, row.correct_tags) == (evalb.SCORED, 5, 3, 2)
     assert counts(row) == (3, 4, 4)
     assert score(gold, predicted).errors == 1
 
 
 def test_unparsed_sentences_are_counted_both_ways():
     tree = parse_tree(DUCKS)
-    result = score_trees([tree, tree, tree], [tree, None, None])
+    result = evalb.score_trees([tree, tree, tree], [tree, None, None])
     assert (result.valid, result.skipped, result.errors) == (1, 2, 0)
     assert result.recall == result.precision == result.complete_match == result.tag_accuracy == 100
     assert [counts(row) for row in result.rows] == [(4, 4, 4), (0, 0, 0), (0, 0, 0)]
@@ -217,13 +212,13 @@ def test_unparsed_sentences_are_counted_both_ways():
 
 def test_up_to_a_length():
     short, long = parse_tree("(S (NP (NN a)) (. .))"), parse_tree(DUCKS)
-    result = score_trees([long, short], [None, short])
+    result = evalb.score_trees([long, short], [None, short])
     assert [row.id for row in result.up_to(2).rows] == [2]
     assert (result.up_to(5).skipped, result.up_to(4).skipped) == (1, 0)
 
 
 def test_nothing_to_score():
-    result = score_trees([], [])
+    result = evalb.score_trees([], [])
     assert result.f1 == result.complete_match == result.tag_accuracy == 0
     assert result.brackets.per_label == {}
 
@@ -231,27 +226,27 @@ def test_nothing_to_score():
 def test_bad_arguments():
     tree = parse_tree(DUCKS)
     with pytest.raises(StructlearnError, match="2 gold but 1 predicted trees"):
-        score_trees(iter([tree, tree]), iter([tree]))
+        evalb.score_trees(iter([tree, tree]), iter([tree]))
     with pytest.raises(StructlearnError, match="SL307"):
-        score_trees([], [], punctuation="none")
+        evalb.score_trees([], [], punctuation="none")
 
 
 def test_deep_trees():
     tree = Tree.leaf("NN", "end")
     for _ in range(20_000):
         tree = Tree("NP", [tree, Tree.leaf("DT", "the")])
-    result = score_trees([tree], [tree])
+    result = evalb.score_trees([tree], [tree])
     assert (result.f1, result.rows[0].brackets.gold) == (100, 20_000)
 
 
 @given(PAIRS)
 def test_agrees_with_the_definitions(pair):
     gold, predicted = pair
-    row = score_trees([gold], [predicted], punctuation="gold").rows[0]
-    kept = [tag not in COLLINS.deleted for tag in gold.tags()]
+    row = evalb.score_trees([gold], [predicted], punctuation="gold").rows[0]
+    kept = [tag not in evalb.COLLINS.deleted for tag in gold.tags()]
     tags = ["NN" if keep else "," for keep in kept]
-    wanted = brackets(gold)
-    given = brackets(Tree.from_spans(predicted.words(), tags, predicted.spans()))
+    wanted = evalb.brackets(gold)
+    given = evalb.brackets(Tree.from_spans(predicted.words(), tags, predicted.spans()))
     assert (row.brackets.gold, row.words) == (len(wanted), sum(kept))
     if not row.words:
         return

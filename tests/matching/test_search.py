@@ -7,15 +7,7 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matching.tree_search import (
-    RELATIONS,
-    found_in,
-    nodes_of,
-    random_doc,
-    random_pattern,
-    random_tree,
-    related,
-)
+from matching import tree_search
 
 from spacy_structlearn import ConstituentMatcher
 from spacy_structlearn.arrays import Coded
@@ -49,25 +41,27 @@ def matcher_of(pattern, rules=COLLINS):
 
 @given(SEEDS)
 def test_every_match_is_found(random):
-    doc, pattern = random_doc(random, VOCAB), random_pattern(random, 4)
+    doc, pattern = tree_search.random_doc(random, VOCAB), tree_search.random_pattern(random, 4)
     matcher = matcher_of(pattern)
-    wanted = found_in(doc, pattern)
+    wanted = tree_search.found_in(doc, pattern)
     assert found_by(matcher, doc) == wanted
     assert list(matcher.count([doc]).values()) == [len(wanted)]
 
 
-@pytest.mark.parametrize("operator", [*RELATIONS, *NUMBERED])
+@pytest.mark.parametrize("operator", [*tree_search.RELATIONS, *NUMBERED])
 @settings(max_examples=15)
 @given(SEEDS)
 def test_relations(operator, random):
-    doc = random_doc(random, VOCAB, n_trees=2, most=6)
+    doc = tree_search.random_doc(random, VOCAB, n_trees=2, most=6)
     for sign in ("", "!"):
         pattern = [
             {"RIGHT_ID": "a", "RIGHT_ATTRS": {}},
             {"LEFT_ID": "a", "REL_OP": sign + operator, "RIGHT_ID": "b", "RIGHT_ATTRS": {}},
         ]
         for rules in (COLLINS, LEFTMOST):
-            assert found_by(matcher_of(pattern, rules), doc) == found_in(doc, pattern, rules)
+            assert found_by(matcher_of(pattern, rules), doc) == tree_search.found_in(
+                doc, pattern, rules
+            )
 
 
 # From Tregex's documentation, on a tree whose nodes have different labels.
@@ -102,8 +96,10 @@ EXAMPLES = {
 @pytest.mark.parametrize("operator", EXAMPLES)
 def test_examples(operator):
     pairs = {tuple(pair.split()) for pair in EXAMPLES[operator].split(", ")}
-    nodes = nodes_of(TREE, LEFTMOST)
-    found = {(a.label, b.label) for a in nodes for b in nodes if related(a, operator, b)}
+    nodes = tree_search.nodes_of(TREE, LEFTMOST)
+    found = {
+        (a.label, b.label) for a in nodes for b in nodes if tree_search.related(a, operator, b)
+    }
     assert pairs <= found
 
 
@@ -119,10 +115,10 @@ def word_attribute(words):
 
 @given(SEEDS, st.integers(1, 4))
 def test_nodes(random, number):
-    trees = [random_tree(random, 6) for _ in range(number)]
+    trees = [tree_search.random_tree(random, 6) for _ in range(number)]
     forest, nodes, first = forest_of(*trees), [], 0
     for tree in trees:
-        nodes += nodes_of(tree, COLLINS, first)
+        nodes += tree_search.nodes_of(tree, COLLINS, first)
         first = nodes[-1].stop
     places = {id(node): place for place, node in enumerate(nodes)}
     assert [forest.names[label] for label in forest.labels] == [node.label for node in nodes]
@@ -176,8 +172,8 @@ def test_arrays_that_do_not_fit():
 def test_blocks(monkeypatch):
     """The order does not depend on how many matches are enumerated at a time."""
     random = Random(0)
-    forest = forest_of(*(random_tree(random, 6) for _ in range(20)))
-    patterns = [compiled(random_pattern(random, 3)) for _ in range(20)]
+    forest = forest_of(*(tree_search.random_tree(random, 6) for _ in range(20)))
+    patterns = [compiled(tree_search.random_pattern(random, 3)) for _ in range(20)]
 
     def found():
         return [

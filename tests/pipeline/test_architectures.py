@@ -143,7 +143,3 @@ def test_other_chunks_in_a_group_of_their_own(make_examples):
         chunker(example.predicted)
         assert "np_chunks" not in example.predicted.spans
     assert chunker.score(examples)["np_chunk_per_type"]["VP"]["f"] == 1.0
-
-
-# --- blocks within blocks -------------------------------------------------------------------------
-STAGE = block("LogLinear", l2=3.0)

@@ -271,8 +271,6 @@ def test_gold_without_tags_is_an_error(untrained):
 
 
 # --- settings -------------------------------------------------------------------------------------
-
-
 def test_k_best_trees_are_of_one_sentence_that_is_not_cut(fake):
     nlp, parser = fake()
     assert len(parser.k_best(next(nlp("I ran. You ran.").sents), 1)) == 1

@@ -36,8 +36,6 @@ def texts(spans):
 
 
 # --- benepar's ------------------------------------------------------------------------------------
-
-
 def test_parse_string_escapes_brackets_and_names_missing_tags():
     doc = Doc(Vocab(), words=["(", "a{1}", "]"], tags=["-LRB-", "", "-RRB-"])
     set_spans(doc, "constituents", [("PRN", 0, 3)])
@@ -45,13 +43,13 @@ def test_parse_string_escapes_brackets_and_names_missing_tags():
     assert doc[:]._.tree.words() == ["(", "a{1}", "]"]
 
 
-def random_tree(generator, n_words):
+def random_tree(generator, n_words, tags="ABC", labels="STUV"):
     """A tree with unary chains, wide phrases, and words without a phrase of their own."""
 
     def grow(start, end):
         if end - start == 1 and generator.random() < 0.5:
-            return Tree.leaf(generator.choice("ABC"), f"w{start}")
-        label = generator.choice("STUV")
+            return Tree.leaf(generator.choice(tags), f"w{start}")
+        label = generator.choice(labels)
         if end - start == 1 or generator.random() < 0.3:
             return Tree(label, [grow(start, end)])
         cuts = sorted(
@@ -59,7 +57,8 @@ def random_tree(generator, n_words):
         )
         return Tree(label, [grow(a, b) for a, b in pairwise([start, *cuts, end])])
 
-    return Tree("R", [grow(0, n_words // 2), grow(n_words // 2, n_words)])
+    middle = generator.randint(0, n_words // 2)
+    return Tree("R", [grow(a, b) for a, b in pairwise(sorted({0, middle, n_words}))])
 
 
 def test_everything_agrees_with_the_trees():
@@ -305,8 +304,6 @@ def test_a_group_that_is_none_of_frames_is_named():
 
 
 # --- all ------------------------------------------------------------------------------------------
-
-
 class Counting:
     """A group that counts how often a span is taken out of it."""
 

@@ -39,8 +39,6 @@ def dev_examples(nlp, paths):
 
 
 # --- what is saved --------------------------------------------------------------------------------
-
-
 def test_what_is_saved_is_what_is_returned(fitted, paths):
     nlp = spacy.load(fitted[1])
     assert parameters(nlp) == parameters(fitted[0])
@@ -145,8 +143,6 @@ def test_damaged_best_parameters_are_named(paths, tmp_path):
 
 
 # --- settings -------------------------------------------------------------------------------------
-
-
 def test_nothing_to_train_on_is_an_error(paths, tmp_path):
     DocBin(docs=[spacy.blank("en")("No chunks here")]).to_disk(tmp_path / "train.spacy")
     with pytest.raises(StructlearnError, match="SL005"):

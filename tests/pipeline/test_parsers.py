@@ -87,7 +87,6 @@ def test_another_treebank_with_other_labels(name):
     assert [nlp(text)._.trees for text in ("kala ui", "iso kala ui")] == [(t,) for t in gold]
 
 
-# --- parsing --------------------------------------------------------------------------------------
 # --- storage --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["SpanGrammar", "MEstimatedGrammar"])
 def test_no_word_is_stored_with_the_features(name):

@@ -12,14 +12,8 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline import readers
 from spacy_structlearn.pipeline.extensions import set_spans
-from spacy_structlearn.pipeline.readers import (
-    create_conll_chunks_reader,
-    create_docbin_reader,
-    create_pp_quadruples_reader,
-    create_treebank_reader,
-    read_treebank,
-)
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize
@@ -46,11 +40,13 @@ def group(doc, key="np_chunks"):
     return [(span.label_, span.start, span.end) for span in doc.spans[key]]
 
 
-def code(reader):
-    with pytest.raises(StructlearnError) as error:
+def check_error(reader, number, *texts):
+    """Reading fails with this number, and a message in one line with these texts."""
+    with pytest.raises(StructlearnError, match=number) as error:
         list(reader(NLP))
-    assert "\n" not in str(error.value)
-    return error.value.code, str(error.value)
+    message = str(error.value)
+    assert [text for text in ("\n", *texts) if text not in message] == ["\n"], message
+    return message
 
 
 # --- ConllChunks ----------------------------------------------------------------------------------
@@ -76,7 +72,7 @@ def conll(tmp_path):
 
 
 def test_conll_a_sentence_is_a_doc_with_its_np_chunks(conll):
-    first, second = docs(create_conll_chunks_reader(conll))
+    first, second = docs(readers.create_conll_chunks_reader(conll))
     assert words(first) == ["The", "baker", "baked", "bread", "."]
     assert [token.tag_ for token in second] == ["NN", "VBD", "TO", "PRP"]
     assert group(first) == [("NP", 0, 2), ("NP", 3, 4)]
@@ -87,10 +83,8 @@ def test_conll_a_sentence_is_a_doc_with_its_np_chunks(conll):
 @pytest.mark.parametrize(("line", "found"), [("word NN", 2), ("word NN O 7", 4), ("word", 1)])
 def test_conll_wrong_number_of_columns_names_the_line(tmp_path, line, found):
     path = write(tmp_path / "bad.txt", f"a NN O\n\n{line}\n")
-    number, message = code(create_conll_chunks_reader(path))
-    assert number == "SL011"
-    assert "bad.txt, line 3" in message
-    assert f"{found} columns" in message
+    reader = readers.create_conll_chunks_reader(path)
+    check_error(reader, "SL011", "bad.txt, line 3", f"{found} columns")
 
 
 # --- Treebank -------------------------------------------------------------------------------------
@@ -155,7 +149,7 @@ def test_treebank_attachments_of_prepositional_phrases(tmp_path):
     text = flat_props(
         "She ate soup with care .", "Eat bowls of soup .", "She ate today with care ."
     )
-    reader = create_treebank_reader(
+    reader = readers.create_treebank_reader(
         write(tmp_path / "a.trees", trees), props=write(tmp_path / "a.props", text)
     )
     (doc,) = docs(reader)
@@ -170,7 +164,7 @@ BLANK_LINES = "11102\n111111101\n102\n"  # behind the first and the last sentenc
 
 def test_treebank_blank_lines_are_white_space_tokens(treebank):
     write(treebank["spaces"], BLANK_LINES)
-    examples = list(create_treebank_reader(**treebank)(NLP))
+    examples = list(readers.create_treebank_reader(**treebank)(NLP))
     news = examples[0].reference
     assert news.text == "The baker baked bread.\n\nIt was eaten by a friend of cats. "
     assert words(news)[4:7] == [".", "\n\n", "It"]
@@ -189,10 +183,8 @@ def test_treebank_blank_lines_are_white_space_tokens(treebank):
 
 def test_treebank_spaces_of_other_digits_name_the_line(treebank):
     write(treebank["spaces"], "11102\n11111111²\n101\n")
-    number, message = code(create_treebank_reader(**treebank))
-    assert number == "SL038"
-    assert "all.spaces, line 2" in message
-    assert "'11111111²'" in message
+    reader = readers.create_treebank_reader(**treebank)
+    check_error(reader, "SL038", "all.spaces, line 2", "'11111111²'")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +201,9 @@ def test_treebank_include_and_exclude(treebank, tmp_path, include, exclude, expe
         for key, text in (("include", include), ("exclude", exclude))
         if text is not None
     }
-    assert [doc[0].text for doc in docs(create_treebank_reader(**treebank, **names))] == expected
+    assert [
+        doc[0].text for doc in docs(readers.create_treebank_reader(**treebank, **names))
+    ] == expected
 
 
 def test_treebank_a_tree_of_traces_alone_is_left_out_with_its_lines(tmp_path):
@@ -218,7 +212,7 @@ def test_treebank_a_tree_of_traces_alone_is_left_out_with_its_lines(tmp_path):
     spaces = write(tmp_path / "a.spaces", "0\n101\n")
     text = flat_props("*", document="one") + "\n" + flat_props("Cats purr !", document="two")
     props = write(tmp_path / "a.props", text)
-    ((name, doc),) = read_treebank(Vocab(), path, spaces=spaces, props=props)
+    ((name, doc),) = readers.read_treebank(Vocab(), path, spaces=spaces, props=props)
     assert (name, doc.text) == ("two", "Cats purr! ")
     assert group(doc, "srl") == []
 
@@ -240,10 +234,8 @@ def test_treebank_files_that_do_not_fit_name_the_sentence(treebank, kind, text, 
     spare = {"spaces": "props", "props": "spaces"}
     write(treebank[kind], text)
     for files in (treebank, {k: v for k, v in treebank.items() if k != spare.get(kind)}):
-        found, message = code(create_treebank_reader(**files))
-        assert found == "SL012"
-        assert f"sentence {number}." in message
-        assert "all.trees" in message
+        reader = readers.create_treebank_reader(**files)
+        message = check_error(reader, "SL012", f"sentence {number}.", "all.trees")
         assert "all.spaces" in message or "all.props" in message
 
 
@@ -257,7 +249,7 @@ def frames(doc):
 
 
 def test_treebank_propositions(treebank):
-    news, blog = docs(create_treebank_reader(**treebank))
+    news, blog = docs(readers.create_treebank_reader(**treebank))
     assert frames(news) == [
         ("baked", 2, "bake.01", "ARG0 The baker", "ARG1 bread"),
         ("was", 6, "be.03"),
@@ -266,7 +258,7 @@ def test_treebank_propositions(treebank):
     assert frames(blog) == [("purr", 1, "purr.01", "ARG0 Cats")]
     assert group(blog, "srl") == [("V", 1, 2), ("ARG0", 0, 1)]
     assert "scores" not in blog.spans["srl"].attrs
-    for example in create_treebank_reader(**treebank)(NLP):
+    for example in readers.create_treebank_reader(**treebank)(NLP):
         assert "srl" not in example.predicted.spans
 
 
@@ -283,7 +275,7 @@ a 0 4 up    RP  (PRT*)      - -       (C-V*)
 a 0 5 no    UH  *)))        - -       (C-ARG1-DSP*)
 """
     files = write(tmp_path / "a.trees", trees), write(tmp_path / "a.props", props)
-    (doc,) = docs(create_treebank_reader(files[0], props=files[1]))
+    (doc,) = docs(readers.create_treebank_reader(files[0], props=files[1]))
     arguments = ("ARG0 Cats", "R-ARG0 who", "ARG1 sleep", "C-ARG1 no")
     assert frames(doc) == [("give", 2, "give.02", *arguments)]
 
@@ -307,26 +299,22 @@ blog/2 0 2 !    .   *))         - -       *
 def test_treebank_propositions_of_other_tokens_name_the_line(treebank, old, new, line, problem):
     assert old in PROPS
     write(treebank["props"], new.join(PROPS.rsplit(old, 1)) + MORE_PROPS)
-    number, message = code(create_treebank_reader(**treebank))
-    assert number == "SL034"
-    assert f"all.props, line {line}: sentence 3 has {problem}" in message
-    assert "all.trees" in message
+    wanted = f"all.props, line {line}: sentence 3 has {problem}"
+    check_error(readers.create_treebank_reader(**treebank), "SL034", wanted, "all.trees")
 
 
 # --- every sentence of the sample treebank --------------------------------------------------------
-
-
 def test_sample_every_sentence_is_read_back_from_its_document():
     trees = [normalize(tree) for tree in read_trees(SAMPLE / "sample.trees")]
     spaces = (SAMPLE / "sample.spaces").read_text(encoding="utf8").split()
     sentences = [
         sentence
-        for doc in docs(create_treebank_reader(SAMPLE / "sample.trees", **FILES))
+        for doc in docs(readers.create_treebank_reader(SAMPLE / "sample.trees", **FILES))
         for sentence in doc.sents
     ]
     assert len(sentences) == len(trees) >= 80
     lines = FILES["props"].read_text(encoding="utf8").splitlines()
-    documents = read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)
+    documents = readers.read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)
     assert [name for name, _ in documents] == list(
         dict.fromkeys(line.split()[0] for line in lines if line.strip())
     )
@@ -363,7 +351,7 @@ def docbin(path, *written):
 @pytest.mark.parametrize("tags", [True, False])
 def test_docbin_round_trip(tmp_path, tags):
     doc = gold_doc(Vocab())
-    reader = create_docbin_reader(docbin(tmp_path / "a.spacy", doc, doc), tags=tags)
+    reader = readers.create_docbin_reader(docbin(tmp_path / "a.spacy", doc, doc), tags=tags)
     examples = list(reader(NLP))
     assert len(examples) == 2
     for example in examples:
@@ -405,11 +393,8 @@ def with_part(part, value):
 def test_docbin_damaged_files_are_named_in_one_line(tmp_path, damage):
     path = docbin(tmp_path / "broken.spacy", gold_doc(Vocab()))
     path.write_bytes(damage(path.read_bytes()))
-    number, message = code(create_docbin_reader(path))
-    assert number == "SL013"
-    assert "broken.spacy" in message
-    assert "v2" not in message
-    assert "structlearn convert" in message
+    reader = readers.create_docbin_reader(path)
+    assert "v2" not in check_error(reader, "SL013", "broken.spacy", "structlearn convert")
 
 
 # --- PPQuadruples ---------------------------------------------------------------------------------
@@ -433,7 +418,7 @@ def test_quadruples_have_their_site_in_the_predicted_docs(quadruples, key):
 
     nlp = NLP
     attacher = PPAttacher(nlp.vocab, build_bayes_net())
-    for example in create_pp_quadruples_reader(quadruples)(nlp):
+    for example in readers.create_pp_quadruples_reader(quadruples)(nlp):
         if key == "np_chunks":
             del example.predicted.spans["constituents"]
         assert "pp_attachments" not in example.predicted.spans
@@ -446,10 +431,7 @@ def test_quadruples_have_their_site_in_the_predicted_docs(quadruples, key):
 @pytest.mark.parametrize("line", ["1 a b c d", "1 a b c d e", "1 a b c d V N", "1 a b c d v", "x"])
 def test_quadruples_that_are_none_name_the_line(tmp_path, line):
     path = write(tmp_path / "bad", f"1 a b c d N\n\n{line}\n")
-    number, message = code(create_pp_quadruples_reader(path))
-    assert number == "SL028"
-    assert "bad, line 3" in message
-    assert line in message
+    check_error(readers.create_pp_quadruples_reader(path), "SL028", "bad, line 3", line)
 
 
 # --- all readers ----------------------------------------------------------------------------------
@@ -468,6 +450,4 @@ def test_quadruples_that_are_none_name_the_line(tmp_path, line):
 def test_missing_files_are_named_by_readers_from_a_config(name, settings):
     paths = {key: str(SAMPLE / value) for key, value in ({"path": "nowhere"} | settings).items()}
     config = {"reader": {"@readers": f"spacy_structlearn.{name}.v1", **paths}}
-    number, message = code(registry.resolve(config)["reader"])
-    assert number == "SL010"
-    assert "nowhere" in message
+    check_error(registry.resolve(config)["reader"], "SL010", "nowhere")

@@ -170,8 +170,6 @@ def expected(*sentences):
 
 
 # --- prediction -----------------------------------------------------------------------------------
-
-
 def test_frames_of_a_doc(labeler, nlp):
     doc = labeler(parsed_doc(nlp.vocab, *SENTENCES))
     assert readable(doc) == expected(*SENTENCES)
@@ -634,10 +632,7 @@ def test_another_treebank_with_other_labels():
     assert exact(again.get_pipe("srl_labeler")(doc.copy())) == exact(doc)
 
 
-# --- the pipeline ---------------------------------------------------------------------------------
 # --- registered functions -------------------------------------------------------------------------
-
-
 def test_templates_of_the_registry():
     templates = registry.misc.get("spacy_structlearn.srl_templates.v1")
     assert templates("roles") == srl_templates("roles")

@@ -120,6 +120,3 @@ def test_chunks_of_any_tree_are_ordered_and_disjoint(tree):
     for start, end in chunks:
         assert ends[-1] <= start < end <= len(tree.words())
         ends.append(end)
-
-
-# --- against the shared task's own chunks ---------------------------------------------------------

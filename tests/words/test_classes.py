@@ -112,8 +112,6 @@ def start(ids, offsets, n_classes):
 
 
 # --- the result -----------------------------------------------------------------------------------
-
-
 def test_obvious_classes():
     ids, offsets = toy_text()
     found = learn(ids[:, None], offsets, 4)
@@ -141,8 +139,6 @@ def test_backoff_stands_for_rare_words():
 
 
 # --- the algorithms -------------------------------------------------------------------------------
-
-
 def test_mutual_information_rises_with_every_pass():
     ids, offsets = random_text([25] * 60, 80, seed=1)
     arguments, bigrams, word_classes = start(ids, offsets, 10)
@@ -194,8 +190,6 @@ def test_tree_paths():
 
 
 # --- classes and columns --------------------------------------------------------------------------
-
-
 def parts():
     return {
         "words": np.array([3, 8], np.uint64),

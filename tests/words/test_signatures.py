@@ -1,13 +1,7 @@
 import pytest
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.words.signatures import (
-    SIGNATURES,
-    english_signature,
-    registered,
-    shape_signature,
-    typographic,
-)
+from spacy_structlearn.words import signatures
 
 
 @pytest.mark.parametrize(
@@ -33,31 +27,31 @@ from spacy_structlearn.words.signatures import (
     ],
 )
 def test_english_signatures(word, initial, signature):
-    assert english_signature(word, initial, {"the"})[0] == signature
+    assert signatures.english_signature(word, initial, {"the"})[0] == signature
 
 
 def test_signatures_of_shape_are_of_any_language():
     chain = ("lower ιος", "lower ος", "lower ς", "lower")
-    assert shape_signature("πλοίαριος", False, {}) == chain
-    assert shape_signature("Ab", True, {})[-1] == "Initial"
-    assert shape_signature("Ab", False, {})[-1] == "Title"
-    assert shape_signature("B52", False, {})[0] == "Title+digit b00"
-    assert shape_signature("e-mail", False, {})[0] == "lower+mark ail"
-    assert shape_signature("東京", False, {})[0] == "lower 東京"
-    assert shape_signature("", False, {}) == ("none",)
+    assert signatures.shape_signature("πλοίαριος", False, {}) == chain
+    assert signatures.shape_signature("Ab", True, {})[-1] == "Initial"
+    assert signatures.shape_signature("Ab", False, {})[-1] == "Title"
+    assert signatures.shape_signature("B52", False, {})[0] == "Title+digit b00"
+    assert signatures.shape_signature("e-mail", False, {})[0] == "lower+mark ail"
+    assert signatures.shape_signature("東京", False, {})[0] == "lower 東京"
+    assert signatures.shape_signature("", False, {}) == ("none",)
 
 
 def test_typography():
-    assert typographic("“", 0)[0] == "``"
-    assert typographic('"', 0)[0] == "``"
-    assert typographic('"', 1)[0] == "''"
-    assert typographic("—", 0)[0] == "--"
-    assert "(" in typographic("[", 0)
-    assert typographic("don’t", 0) == ("don't",)
-    assert typographic("word", 0) == ()
+    assert signatures.typographic("“", 0)[0] == "``"
+    assert signatures.typographic('"', 0)[0] == "``"
+    assert signatures.typographic('"', 1)[0] == "''"
+    assert signatures.typographic("—", 0)[0] == "--"
+    assert "(" in signatures.typographic("[", 0)
+    assert signatures.typographic("don’t", 0) == ("don't",)
+    assert signatures.typographic("word", 0) == ()
 
 
 @pytest.mark.parametrize("name", ["typographic", "", None, 3])
 def test_what_is_not_registered(name):
     with pytest.raises(StructlearnError, match=r"SL405.*signature.*english, shape"):
-        registered(SIGNATURES, "signature", name)
+        signatures.registered(signatures.SIGNATURES, "signature", name)
