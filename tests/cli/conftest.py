@@ -6,16 +6,16 @@ from functools import lru_cache
 
 import pytest
 import spacy
-from cli.toys import ATTACHED, GOLD, TREES, gold_docs
-from spacy.tokens import Doc, DocBin
+from cli.toys import ATTACHED, GOLD, TREES, fitted_on_trees, gold_docs
+from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn import cli
 from spacy_structlearn.cli import apply, evaluate, info, parse, render
 from spacy_structlearn.cli.common import parts, pipelines, search
-from spacy_structlearn.pipeline.extensions import set_spans
-from spacy_structlearn.pipeline.readers import create_treebank_reader, to_example
-from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.pipeline.readers import to_example
+
+GRAMMAR = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
 
 
 @pytest.fixture(scope="session")
@@ -40,39 +40,18 @@ def model(tmp_path_factory):
 @pytest.fixture(scope="session")
 def parsing_model(model, tmp_path_factory):
     """The pipeline above with a parser besides."""
-    nlp = spacy.load(model)
-    docs = []
-    for text in TREES:
-        tree = parse_tree(text)
-        doc = Doc(nlp.vocab, words=tree.words(), tags=tree.tags())
-        set_spans(doc, "constituents", tree.spans())
-        docs.append(doc)
-    examples = [to_example(doc) for doc in docs]
-    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
-    parser = nlp.add_pipe("constituency_parser", config={"model": settings})
-    parser.initialize(lambda: examples)
-    parser.fit(examples)
-    path = tmp_path_factory.mktemp("cli_parser") / "model"
-    nlp.to_disk(path)
-    return str(path)
+    folder = tmp_path_factory.mktemp("cli_parser")
+    return fitted_on_trees(spacy.load(model), folder, TREES, constituency_parser=GRAMMAR)
 
 
 @pytest.fixture(scope="session")
 def attaching_model(tmp_path_factory):
     """A parser and an attacher of prepositional phrases: the directory."""
-    path = tmp_path_factory.mktemp("cli_attacher")
-    (path / "trees").write_text("\n".join((ATTACHED + TREES) * 3), encoding="utf8")
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
-    nlp.add_pipe("constituency_parser", config={"model": settings})
-    nlp.add_pipe("pp_attacher")
-    examples = list(create_treebank_reader(path / "trees")(nlp))
-    nlp.initialize(lambda: examples)
-    for name in ("constituency_parser", "pp_attacher"):
-        nlp.get_pipe(name).fit(examples)
-    nlp.to_disk(path / "model")
-    return str(path / "model")
+    models = {"constituency_parser": GRAMMAR, "pp_attacher": {}}
+    folder = tmp_path_factory.mktemp("cli_attacher")
+    return fitted_on_trees(nlp, folder, (ATTACHED + TREES) * 3, **models)
 
 
 @pytest.fixture
@@ -117,9 +96,3 @@ def run(monkeypatch, capsys):
         return code or 0, *capsys.readouterr()
 
     return run
-
-
-@pytest.fixture
-def config():
-    """The config of a chunker."""
-    return "np_chunker"

@@ -52,17 +52,8 @@ def folder(tmp_path):
 
 def test_the_same_as_without(cluster, run, model, folder, tmp_path):
     run("apply", model, folder, tmp_path / "one", *CUT)
-    arguments = [
-        "apply",
-        model,
-        folder,
-        tmp_path / "out",
-        *CUT,
-        "--n-process",
-        "2",
-        "--ray",
-        "auto",
-    ]
+    on_cluster = ["--n-process", "2", "--ray", "auto"]
+    arguments = ["apply", model, folder, tmp_path / "out", *CUT, *on_cluster]
     code, out, err = run(*arguments)
     assert (code, out) == (0, "")
     assert err.endswith(f"{tmp_path / 'out'}: 8 texts, 5 files written\n")

@@ -4,13 +4,12 @@ import re
 
 import pytest
 import spacy
-from cli.toys import ATTACHED
+from cli.toys import ATTACHED, fitted_on_trees
 from encoder.tiny import PIECES, tiny
 
 import spacy_structlearn
 from spacy_structlearn.encoder.scorer import Potentials, SiteScorer
 from spacy_structlearn.grammar.latent.describe import subcategories
-from spacy_structlearn.pipeline.readers import create_treebank_reader
 
 
 def test_info_shows_the_templates_and_features_of_a_log_linear_model(run, tmp_path):
@@ -32,15 +31,8 @@ def test_info_describes_a_chain(run, model):
 # --- grammars -------------------------------------------------------------------------------------
 def trained(path, architecture, times=4, factory="constituency_parser", **settings):
     """A component that has learned two sentences, so many times: the directory of a pipeline."""
-    (path / "trees").write_text("\n".join(ATTACHED * times), encoding="utf8")
-    nlp = spacy.blank("en")
     model = {"@architectures": f"spacy_structlearn.{architecture}.v1", **settings}
-    component = nlp.add_pipe(factory, config={"model": model})
-    examples = list(create_treebank_reader(path / "trees")(nlp))
-    component.initialize(lambda: examples)
-    component.fit(examples)
-    nlp.to_disk(path / "model")
-    return str(path / "model")
+    return fitted_on_trees(spacy.blank("en"), path, ATTACHED * times, **{factory: model})
 
 
 @pytest.fixture(scope="module")

@@ -90,18 +90,8 @@ def test_nothing_to_parse_prints_nothing(run, model, text, format):
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "Hello.",
-            "Hello",
-            "U.S.",
-            "U.S",
-            "e.g.",
-            "e.g",
-            "Ph.D",
-            "p.m",
-            "Mr.Smith",
-            "Wait...what",
-        ),
+        *("Hello.", "Hello", "U.S.", "U.S", "e.g.", "e.g", "Ph.D", "p.m", "Mr.Smith"),
+        "Wait...what",
         *("3.14", "$3.50", "v1.2", "3.5mm", "...", "etc.", ".", "..x", "and/or", "AC/DC", "24/7"),
         *(":/", "my notes.txt", "See notes.txt", "notes.txt\n", "/tmp/a b", "~5", "Hi!", "\u2026"),
         *("https://example.com/page", "file.,", "\u00fcber.\u00e4hm", "a.b.c.", "no/such/folder"),

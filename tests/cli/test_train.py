@@ -12,16 +12,16 @@ def data(gold):
 
 
 @pytest.mark.finding
-def test_train_says_what_the_pipeline_lacks(run, config, data, tmp_path):
-    _, out, _ = run("train", config, "-o", tmp_path / "model", *data)
+def test_train_says_what_the_pipeline_lacks(run, data, tmp_path):
+    _, out, _ = run("train", "np_chunker", "-o", tmp_path / "model", *data)
     # The tags of the examples are gold, and nothing will give tags to a text.
     assert "np_chunker reads token.tag_" in " ".join(out.split())
 
 
-def test_train_with_overrides(run, config, data, tmp_path):
+def test_train_with_overrides(run, data, tmp_path):
     output = tmp_path / "model"
     code, out, err = run(
-        "train", config, "-o", output, *data, "--components.np_chunker.model.l2=0.01"
+        "train", "np_chunker", "-o", output, *data, "--components.np_chunker.model.l2=0.01"
     )
     assert (code, err) == (0, "")
     nlp = spacy.load(output)
@@ -33,8 +33,8 @@ def test_train_with_overrides(run, config, data, tmp_path):
 
 
 @pytest.mark.parametrize("argument", ["--foo", "stray"])
-def test_arguments_that_are_no_overrides_are_wrong_usage(run, config, data, tmp_path, argument):
-    assert run("train", config, "-o", tmp_path / "model", *data, argument)[0] != 0
+def test_arguments_that_are_no_overrides_are_wrong_usage(run, data, tmp_path, argument):
+    assert run("train", "np_chunker", "-o", tmp_path / "model", *data, argument)[0] != 0
 
 
 @pytest.mark.parametrize(
@@ -54,20 +54,20 @@ def test_arguments_that_are_no_overrides_are_wrong_usage(run, config, data, tmp_
         (["--paths.train", "null"], "--paths.train"),
     ],
 )
-def test_overrides_that_make_no_config_are_one_line(run, config, data, tmp_path, arguments, named):
+def test_overrides_that_make_no_config_are_one_line(run, data, tmp_path, arguments, named):
     output = tmp_path / "model"
-    assert named in one_line_error(run("train", config, "-o", output, *data, *arguments))
+    assert named in one_line_error(run("train", "np_chunker", "-o", output, *data, *arguments))
     assert not output.exists()
 
 
-def test_an_output_that_is_no_pipeline_is_not_overwritten(run, config, data, tmp_path):
-    one_line_error(run("train", config, "-o", tmp_path, *data), "SL014")
+def test_an_output_that_is_no_pipeline_is_not_overwritten(run, data, tmp_path):
+    one_line_error(run("train", "np_chunker", "-o", tmp_path, *data), "SL014")
     assert (tmp_path / "gold.spacy").exists()
 
 
-def test_a_missing_path_is_named(run, config, gold, tmp_path):
+def test_a_missing_path_is_named(run, gold, tmp_path):
     for given in ([], ["--paths.train", gold], ["--paths.dev", gold]):
-        result = run("train", config, "-o", tmp_path / "model", *given)
+        result = run("train", "np_chunker", "-o", tmp_path / "model", *given)
         one_line_error(result, "SL091", "--paths.train and --paths.dev")
 
 

@@ -8,6 +8,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.readers import create_treebank_reader
 
 TEXT = "The old dog slept. My sister bought apples."
 PARSED = [
@@ -40,6 +41,18 @@ def gold_docs(vocab):
         doc = Doc(vocab, words=words.split(), tags=tags.split())
         set_spans(doc, "np_chunks", [("NP", start, end) for start, end in chunks])
         yield doc
+
+
+def fitted_on_trees(nlp, folder, trees, **models):
+    """Train further components, by name, and save the pipeline. RETURNS: its directory."""
+    (folder / "trees").write_text("\n".join(trees), encoding="utf8")
+    added = [nlp.add_pipe(name, config={"model": model}) for name, model in models.items()]
+    examples = list(create_treebank_reader(folder / "trees")(nlp))
+    for component in added:
+        component.initialize(lambda: examples)
+        component.fit(examples)
+    nlp.to_disk(folder / "model")
+    return str(folder / "model")
 
 
 def docs_of(path):
