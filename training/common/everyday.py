@@ -49,10 +49,10 @@ class Reading(NamedTuple):
     label: str
 
 
-def read_pairs(path: Path = PAIRS) -> list[Reading]:
+def read_pairs() -> list[Reading]:
     """Return the sentences of the pairs, in turn attached to the verb and to the noun."""
     found = []
-    for line in path.read_text(encoding="utf8").splitlines():
+    for line in PAIRS.read_text(encoding="utf8").splitlines():
         for label, marked in zip("VN", line.split("\t"), strict=True):
             before, rest = marked.split("[")
             phrase, after = rest.split("]")
@@ -61,11 +61,11 @@ def read_pairs(path: Path = PAIRS) -> list[Reading]:
     return found
 
 
-def score_pairs(nlp: Language, readings: list[Reading] | None = None) -> dict[str, float]:
+def score_pairs(nlp: Language) -> dict[str, float]:
     """Return the share of the phrases of each reading that a pipeline attaches right, from raw
     text, and the number of sentences of each. A phrase without attachment is not right.
     """
-    readings = read_pairs() if readings is None else readings
+    readings = read_pairs()
     right = {"V": 0, "N": 0}
     for reading, doc in zip(readings, nlp.pipe(r.text for r in readings), strict=True):
         found = {a.prep.idx: a.label for a in doc._.pp_attachments}

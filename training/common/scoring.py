@@ -17,6 +17,7 @@ from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
 
 Figures = dict[str, Any]
+SAMPLES = 10_000  # of the paired bootstrap
 
 
 def parsed(parser: ChartParser, gold: Sequence[Tree]) -> list[Parse]:
@@ -67,9 +68,7 @@ def bootstrap_error(counts: NDArray[np.int64], samples: int = 1000, seed: int = 
     return float(f1_of(drawn @ counts).std(ddof=1))
 
 
-def paired_bootstrap(
-    first: NDArray[np.int64], second: NDArray[np.int64], samples: int = 10_000, seed: int = 0
-) -> float:
+def paired_bootstrap(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
     """Compare the F1 of two parsers by the paired bootstrap (Efron & Tibshirani 1993, chapter 16).
 
     first, second: `bracket_counts` of the same sentences. Sentences are drawn with replacement. The
@@ -78,15 +77,15 @@ def paired_bootstrap(
     """
     difference = float(f1_of(second.sum(axis=0)) - f1_of(first.sum(axis=0)))
     n = len(first)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     as_large = 0
     portion = max(1, 1_000_000 // max(n, 1))  # samples at a time
-    for begin in range(0, samples, portion):
-        size = min(portion, samples - begin)
+    for begin in range(0, SAMPLES, portion):
+        size = min(portion, SAMPLES - begin)
         drawn = random.multinomial(n, np.full(n, 1 / n), size=size)
         found = f1_of(drawn @ second) - f1_of(drawn @ first)
         as_large += int(np.sum(np.abs(found - difference) >= abs(difference)))
-    return (as_large + 1) / (samples + 1)
+    return (as_large + 1) / (SAMPLES + 1)
 
 
 def f1_standard_error(score: EvalbScore) -> float:

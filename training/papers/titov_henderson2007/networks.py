@@ -55,23 +55,15 @@ class BeliefNetwork:
     element_outputs: Floats
 
     @classmethod
-    def random(
-        cls,
-        rng: np.random.Generator,
-        spreads: tuple[float, float, float] | None = None,
-        sizes: tuple[int, int, int] = (STATE_SIZE, N_LABELS, N_ELEMENTS),
-    ) -> BeliefNetwork:
-        """Draw weights from normal distributions around 0. spreads: standard deviations. sizes: n,
-        L and E.
-        """
-        recurrent, inputs, outputs = SPREADS if spreads is None else spreads
-        n, labels, elements = sizes
+    def random(cls, rng: np.random.Generator) -> BeliefNetwork:
+        """Draw weights from normal distributions around 0."""
+        recurrent, inputs, outputs = SPREADS
         return cls(
-            rng.normal(0, recurrent, (n, n)),
-            rng.normal(0, inputs, (labels, n)),
-            rng.normal(0, inputs, (elements, n)),
-            rng.normal(0, outputs, (labels, n)),
-            rng.normal(0, outputs, (labels, elements, n)),
+            rng.normal(0, recurrent, (STATE_SIZE, STATE_SIZE)),
+            rng.normal(0, inputs, (N_LABELS, STATE_SIZE)),
+            rng.normal(0, inputs, (N_ELEMENTS, STATE_SIZE)),
+            rng.normal(0, outputs, (N_LABELS, STATE_SIZE)),
+            rng.normal(0, outputs, (N_LABELS, N_ELEMENTS, STATE_SIZE)),
         )
 
     @property
@@ -183,26 +175,14 @@ def posteriors(network: BeliefNetwork, elements: Ids) -> Floats:
     return found / found.sum(axis=2, keepdims=True)
 
 
-def gibbs(
-    network: BeliefNetwork,
-    elements: Ids,
-    rng: np.random.Generator,
-    *,
-    chains: int | None = None,
-    burn_in: int | None = None,
-    sweeps: int | None = None,
-) -> Floats:
+def gibbs(network: BeliefNetwork, elements: Ids, rng: np.random.Generator) -> Floats:
     """Estimate `posteriors` by Gibbs sampling of the states.
 
     States are drawn given their neighbours and the elements: first all even positions of all
     pieces, then all odd ones, which are independent given the others. Labels are summed out,
     because chains that also draw labels hardly move if weights are large. The result is the mean
-    distribution of each label given the states around it. chains: number of copies of each piece.
-    burn_in, sweeps: number of sweeps before and after burn-in.
+    distribution of each label given the states around it.
     """
-    chains = CHAINS if chains is None else chains
-    burn_in = BURN_IN if burn_in is None else burn_in
-    sweeps = SWEEPS if sweeps is None else sweeps
     emissions, transitions = np.exp(network.log_emissions), np.exp(network.log_transitions)
     n_states, n_labels, n_elements = emissions.shape
     # An additional state and element stand for positions before the first and after the last one.
@@ -218,13 +198,13 @@ def gibbs(
     sums = np.maximum(joint.sum(axis=1, keepdims=True), LEAST_PROBABILITY)
     of_label = (joint / sums).transpose(0, 2, 3, 1).copy()
     n_pieces, length = elements.shape
-    shape = chains * n_pieces, length + 2
+    shape = CHAINS * n_pieces, length + 2
     x = np.full(shape, n_elements)
-    x[:, 1:-1] = np.tile(elements, (chains, 1))
+    x[:, 1:-1] = np.tile(elements, (CHAINS, 1))
     s = rng.integers(n_states, size=shape)
     s[:, 0] = s[:, -1] = n_states
-    total = np.zeros((chains * n_pieces, length, n_labels))
-    for sweep in range(burn_in + sweeps):
+    total = np.zeros((CHAINS * n_pieces, length, n_labels))
+    for sweep in range(BURN_IN + SWEEPS):
         for first in (1, 2):
             here, before, after = (slice(first + i, length + 1 + i, 2) for i in (0, -1, 1))
             shares = into[x[:, before], s[:, before]]
@@ -232,9 +212,9 @@ def gibbs(
             # The initial states must not be impossible.
             shares += LEAST_PROBABILITY
             s[:, here] = _drawn(shares, rng)
-        if sweep >= burn_in:
+        if sweep >= BURN_IN:
             total += of_label[s[:, 1:-1], x[:, 1:-1], s[:, 2:]]
-    return total.reshape(chains, n_pieces, length, n_labels).mean(axis=0) / sweeps
+    return total.reshape(CHAINS, n_pieces, length, n_labels).mean(axis=0) / SWEEPS
 
 
 def searched(network: BeliefNetwork, elements: Ids, beam: int = BEAM) -> Ids:

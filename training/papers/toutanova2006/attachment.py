@@ -171,22 +171,15 @@ def best(corpora: Path) -> dict[str, Any]:
         templates = [t for ending in ("lemma", *kinds) for t in conjunctions(ending)]
         templates = list(dict.fromkeys(templates))
         for l2 in BEST_L2:
-            settings = LogLinearSettings(
-                templates=templates,
-                l2=l2,
-                base=BayesNetSettings(structure=ON_LEMMAS, n_d="many"),
-            )
-            model = fit(settings, tables[0], train.labels)
+            model = fit(stacked(templates, l2), tables[0], train.labels)
             score = accuracy(model, (tables[1], dev.labels))
             name = "_".join(("lemma", *kinds)) + f"_{l2:g}"
             figures[f"best.compared.{name}.dev_acc"] = 100 * score
             found.append((score, templates, l2))
             print(f"best, {name:18} dev {100 * score:.2f}", flush=True)
     score, templates, l2 = max(found, key=itemgetter(0))
-    settings = LogLinearSettings(
-        templates=templates, l2=l2, base=BayesNetSettings(structure=ON_LEMMAS, n_d="many")
-    )
-    model = fit(settings, Table.concatenate(tables[:2]), train.labels + dev.labels)
+    both = Table.concatenate(tables[:2]), train.labels + dev.labels
+    model = fit(stacked(templates, l2), *both)
     predicted, probabilities = model.predict(tables[2]), model.predict_proba(tables[2])
     right = np.array(predicted) == np.array(test.labels)
     result = score_labels(test.labels, predicted)
@@ -200,6 +193,12 @@ def best(corpora: Path) -> dict[str, Any]:
     }
     print(f"best: test {figures['best.test_acc']:.2f}, ece {figures['best.ece']:.3f}")
     return figures
+
+
+def stacked(templates: list[tuple[str, ...]], l2: float) -> LogLinearSettings:
+    """Return the settings of a model on a network of lemmas."""
+    base = BayesNetSettings(structure=ON_LEMMAS, n_d="many")
+    return LogLinearSettings(templates=templates, l2=l2, base=base)
 
 
 def wide(part: Items, classes: Mapping[str, Mapping[str, str]]) -> Table:

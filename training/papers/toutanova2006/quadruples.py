@@ -1,17 +1,12 @@
 """Compare the quadruples that our rules extract from trees with the original ones.
 
-    python corpora/fetch.py wsj_sample ppattach
-    python -m training.papers.toutanova2006.quadruples
-
 Ratnaparkhi, Reynar & Roukos (1994) used an early release of the Penn Treebank, which differs in
 some brackets and lacks some sentences. The sample contains files 0001-0199, with which the training
-items begin. Prints recall and precision; papers/toutanova2006 records them.
+items begin.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
@@ -21,7 +16,6 @@ from spacy_structlearn.attachment.sites import quadruple, sites
 from spacy_structlearn.pipeline.readers import read_pp_quadruples
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.tree import Tree
-from training.common.recording import CORPORA
 
 # Number of items from files 0001-0199. The last tree of the sample is sentence 3843 of the items,
 # which count fewer sentences than the sample (3,844 instead of 3,914).
@@ -33,12 +27,12 @@ N_ITEMS_LOOSE = 2033
 Labelled = tuple[str, str, str, str, str]
 
 
-def extracted(trees: Iterable[Tree], *, every: bool = False) -> list[Labelled]:
+def extracted(trees: Iterable[Tree]) -> list[Labelled]:
     """Extract the labelled quadruples of trees, with unchanged words."""
     found = []
     for tree in trees:
         words = tree.words()
-        found += [(*quadruple(site, words), site.label) for site in sites(tree, every=every)]
+        found += [(*quadruple(site, words), site.label) for site in sites(tree)]
     return found
 
 
@@ -68,30 +62,15 @@ def _unlabelled(counts: Counter) -> Counter:
     return words
 
 
-def quadruple_recall(corpora: Path, *, every: bool = False) -> dict[str, float]:
+def quadruple_recall(corpora: Path) -> dict[str, float]:
     """Return the `agreement` of `sites` with the items of files 0001-0199 in their trees.
 
     The result also contains recall_loose, the recall on the first 2,033 items.
-    corpora: folder of wsj_sample and ppattach. every: use all prepositional phrases after an object
-    and its verb, not only the first of each kind.
+    corpora: folder of wsj_sample and ppattach.
     """
-    found = extracted(read_trees(corpora / "wsj_sample" / "trees.mrg.gz"), every=every)
+    found = extracted(read_trees(corpora / "wsj_sample" / "trees.mrg.gz"))
     read = islice(read_pp_quadruples(corpora / "ppattach" / "training"), N_ITEMS_LOOSE)
     items = [(*words, label) for words, label in read]
     figures = agreement(found, items[:N_ITEMS])
     loose = agreement(found, items)
     return figures | {"recall_loose": loose["recall"]}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--corpora", type=Path, default=CORPORA)
-    corpora = parser.parse_args().corpora
-    for every in (False, True):
-        figures = quadruple_recall(corpora, every=every)
-        rounded = {name: round(value, 2) for name, value in figures.items()}
-        print("all" if every else "first of either kind", json.dumps(rounded))
-
-
-if __name__ == "__main__":
-    main()
