@@ -22,13 +22,7 @@ from _formats import (
     tree_line,
     ud_block,
 )
-from _languages import (
-    ICEPAHC_DEV,
-    ICEPAHC_TEST,
-    greynir_trees,
-    icepahc_trees,
-    icon_trees,
-)
+from _languages import ICEPAHC_DEV, ICEPAHC_TEST, greynir_trees, icepahc_trees, icon_trees
 from _mctb import converted, read_tree
 from _raw_text import parsed as parsed_xml
 from _raw_text import raw_text_files

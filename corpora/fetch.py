@@ -10,14 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from _archives import (
-    DamagedError,
-    Members,
-    file_digest,
-    load_digests,
-    read_members,
-    save_digests,
-)
+from _archives import DamagedError, Members, file_digest, load_digests, read_members, save_digests
 from _build import BUILDERS, Files
 from _download import FetchError, is_url, obtain
 

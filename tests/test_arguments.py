@@ -107,10 +107,7 @@ CASES = {
         lambda g, v: ConstituentMatcher(g.nlp.vocab, head_rules=v),
         ["other", 1, None, b"x", {}, []],
     ),
-    "batch_size": (
-        lambda g, v: list(g.np_chunker.pipe([g.doc.copy()], batch_size=v)),
-        NO_NUMBERS,
-    ),
+    "batch_size": (lambda g, v: list(g.np_chunker.pipe([g.doc.copy()], batch_size=v)), NO_NUMBERS),
     "folds": (
         lambda g, v: cross_predict(g.nlp, g.examples(), ["np_chunker"], folds=v),
         [*NO_NUMBERS, 1],

@@ -41,19 +41,9 @@ FLOORS = {
     "__main__": 13,
 }
 # The same inside grammar.
-GRAMMAR = {
-    "treebank": 0,
-    "latent": 1,
-    "chart": 2,
-    "discriminative": 3,
-    "spans": 4,
-    "fragments": 5,
-}
+GRAMMAR = {"treebank": 0, "latent": 1, "chart": 2, "discriminative": 3, "spans": 4, "fragments": 5}
 NO_SPACY = {room for room, floor in FLOORS.items() if floor < FLOORS["display"]}
-LAYERS = {
-    "spacy_structlearn.encoder.training",
-    "spacy_structlearn.isbn.training",
-}
+LAYERS = {"spacy_structlearn.encoder.training", "spacy_structlearn.isbn.training"}
 
 
 MODULES = house.modules(house.ROOT)

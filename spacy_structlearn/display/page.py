@@ -99,9 +99,7 @@ _Drawn = tuple["Doc", list[tuple[ShownSentence, dict[str, list[Any]]]]]
 
 
 def page(
-    docs: Doc | Span | Iterable[Doc | Span],
-    *,
-    title: str = "Sentences and their structure",
+    docs: Doc | Span | Iterable[Doc | Span], *, title: str = "Sentences and their structure"
 ) -> Page:
     """Draw all predictions of the components of this package on an HTML page.
 

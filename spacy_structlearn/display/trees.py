@@ -49,10 +49,7 @@ def indented_text(tree: Tree, *, probabilities: Sequence[float | None] | None = 
 
 
 def tree_svg(
-    tree: Tree,
-    *,
-    probabilities: Sequence[float | None] | None = None,
-    right_to_left: bool = False,
+    tree: Tree, *, probabilities: Sequence[float | None] | None = None, right_to_left: bool = False
 ) -> Svg:
     """Draw a tree as a standalone `<svg>` element in the colour of the text around it.
 

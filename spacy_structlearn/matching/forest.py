@@ -23,10 +23,7 @@ class Forest(TreeNodes):
     """
 
     def __init__(
-        self,
-        brackets: Brackets,
-        attributes: Callable[[str], Coded],
-        rules: HeadRules = COLLINS,
+        self, brackets: Brackets, attributes: Callable[[str], Coded], rules: HeadRules = COLLINS
     ):
         super().__init__(brackets, rules, has_tags=True)
         self.attributes = attributes

@@ -126,11 +126,7 @@ def test_nested_sites_are_in_the_order_of_their_prepositions():
         ("VBD NN", [(1, 2)], []),
         ("VBD NN IN", [(1, 2)], []),
         # A possessor and what is possessed are one object; so they are after the preposition.
-        (
-            "VBD NN POS NN IN NNP POS NN",
-            [(1, 2), (2, 4), (5, 6), (6, 8)],
-            [(0, 3, 4, 7, 4, 8)],
-        ),
+        ("VBD NN POS NN IN NNP POS NN", [(1, 2), (2, 4), (5, 6), (6, 8)], [(0, 3, 4, 7, 4, 8)]),
         # The head is the last noun; the last word where there is none.
         ("VBD NN RB IN DT JJ", [(1, 3), (4, 6)], [(0, 1, 3, 5, 3, 6)]),
         ("VBD $ CD CD IN CD", [(1, 4), (5, 6)], [(0, 3, 4, 5, 4, 6)]),

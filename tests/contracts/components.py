@@ -338,9 +338,7 @@ COMPONENTS = {
         parser("ISBN"),
         Component("pp_attacher", block("BayesNet", structure="naive"), before=PARSED),
         Component(
-            "pp_attacher",
-            block("LogLinear", templates=[["p"], ["p", "n2"]], l2=1.0),
-            before=PARSED,
+            "pp_attacher", block("LogLinear", templates=[["p"], ["p", "n2"]], l2=1.0), before=PARSED
         ),
         Component("pp_attacher", block("Majority"), before=PARSED, floor=0.5, any_order=True),
         Component("srl_labeler", stages(), before=PARSED, floor=0.6, any_order=True),

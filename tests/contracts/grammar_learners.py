@@ -7,9 +7,7 @@ from spacy_structlearn.grammar.fragments.settings import MEstimatedGrammarSettin
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans.model import SpanGrammar
-from spacy_structlearn.grammar.spans.settings import (
-    SpanGrammarSettings,
-)
+from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
 from spacy_structlearn.pipeline.architectures import estimator
 from spacy_structlearn.trees.brackets import parse_tree
 

@@ -84,8 +84,7 @@ def chain_model_of_text():
     """With what a model has that closes vocabularies."""
     model = chain_model(2)
     return model.replaced(
-        vocabularies={"ORTH": np.array([2, 4], dtype=np.uint64)},
-        locally_normalized=True,
+        vocabularies={"ORTH": np.array([2, 4], dtype=np.uint64)}, locally_normalized=True
     )
 
 

@@ -24,8 +24,7 @@ def adapter(case, strength=1.0, data=None):
 
 
 @pytest.fixture(
-    params=[c for c in listed("CASES") if c.settings.strengths],
-    ids=lambda case: case.name,
+    params=[c for c in listed("CASES") if c.settings.strengths], ids=lambda case: case.name
 )
 def any_case(request):
     return request.param

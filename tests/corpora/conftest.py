@@ -192,14 +192,10 @@ class Mini:
 
     def rewrite_tar(self, **changed: bytes | None) -> None:
         """Pack the tar.gz again with other documents (by stem; None: without it)."""
-        members = dict(self.tar_members)
-        for stem, content in changed.items():
-            name = next(n for n in members if Path(n).stem == stem.strip("_"))
-            if content is None:
-                del members[name]
-            else:
-                members[name] = content
-        make_tar(self.tar, members)
+        names = {Path(name).stem: name for name in self.tar_members}
+        given = {names[stem.strip("_")]: content for stem, content in changed.items()}
+        members = self.tar_members | given
+        make_tar(self.tar, {name: data for name, data in members.items() if data is not None})
 
     def read(self, name: str) -> str:
         data = (self.output / name).read_bytes()

@@ -3,17 +3,9 @@
 import json
 
 import pytest
-from _build import (
-    build_ewt,
-    build_propbank_frames,
-)
+from _build import build_ewt, build_propbank_frames
 from _download import FetchError
-from _formats import (
-    mrg_trees,
-    props_block,
-    skeleton_sentences,
-    tree_line,
-)
+from _formats import mrg_trees, props_block, skeleton_sentences, tree_line
 
 SKELETON = """\
 doc/x   0   0  [WORD]  DT   (TOP(S(NP*     -       -   (ARG0*
@@ -64,8 +56,6 @@ google/ewt/email/00/NAME 1 0 [WORD] PRP   (TOP(S(NP*) - -
 google/ewt/email/00/NAME 1 1 [WORD] VBP   (VP*)      - -
 google/ewt/email/00/NAME 1 2 [WORD] -RRB- *))        - -
 """
-
-
 UD_LINE = "NOUN\tNumber=Sing\tlemma\t0\troot\n"
 NO_UD_LINE = "_\t_\t_\t_\t_\n"
 

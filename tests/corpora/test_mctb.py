@@ -98,11 +98,7 @@ def test_tokens(leaves, expected):
             "(NP (DT a) (JJ old) (HYPH -) (NN age) (NN home))",
             "(NP (DT a) (NML (JJ old) (HYPH -) (NN age)) (NN home))",
         ),
-        (
-            "dates",
-            "(NP (CD 3) (NNP May) (CD 1990))",
-            "(NP (NP (CD 3) (NNP May)) (NP (CD 1990)))",
-        ),
+        ("dates", "(NP (CD 3) (NNP May) (CD 1990))", "(NP (NP (CD 3) (NNP May)) (NP (CD 1990)))"),
         (
             "parentheses",
             "(PRN (-LRB- -LRB-) (NP (NN tea)) (-RRB- -RRB-))",

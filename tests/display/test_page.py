@@ -19,20 +19,9 @@ from display.drawn import (
 )
 from spacy.tokens import Doc, Span
 
-from spacy_structlearn.display import (
-    attachments,
-    chunks,
-    frames,
-    load_ipython_extension,
-)
+from spacy_structlearn.display import attachments, chunks, frames, load_ipython_extension
 from spacy_structlearn.display.html import GRAY
-from spacy_structlearn.display.page import (
-    FAILURES,
-    FIRST_WORDS,
-    MOST_WORDS,
-    OPEN_SENTENCES,
-    page,
-)
+from spacy_structlearn.display.page import FAILURES, FIRST_WORDS, MOST_WORDS, OPEN_SENTENCES, page
 from spacy_structlearn.display.page import LAYERS as KEYS
 from spacy_structlearn.display.trees import indented_text, tree_svg
 from spacy_structlearn.pipeline.extensions import frame_spans, set_spans

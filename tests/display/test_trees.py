@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_structlearn.display.trees import (
-    columns,
-    indented_text,
-    tree_latex,
-    tree_svg,
-    tree_text,
-)
+from spacy_structlearn.display.trees import columns, indented_text, tree_latex, tree_svg, tree_text
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree

@@ -6,11 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.evaluation.calibration import (
-    Bin,
-    expected_calibration_error,
-    reliability,
-)
+from spacy_structlearn.evaluation.calibration import Bin, expected_calibration_error, reliability
 
 PREDICTIONS = st.lists(
     st.tuples(st.floats(0, 1) | st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0]), st.booleans()),

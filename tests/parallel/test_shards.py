@@ -13,11 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_structlearn.parallel.shards import (
-    Engine,
-    Pool,
-    split,
-)
+from spacy_structlearn.parallel.shards import Engine, Pool, split
 
 
 class Counts(NamedTuple):

@@ -9,11 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from roles.role_trees import nodes_of
 
-from spacy_structlearn.roles.arguments import (
-    decode,
-    marginals,
-    mark_pieces,
-)
+from spacy_structlearn.roles.arguments import decode, marginals, mark_pieces
 from spacy_structlearn.roles.phrases import ArgumentNodes, candidates
 from spacy_structlearn.trees.tree import Tree
 

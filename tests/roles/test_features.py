@@ -78,11 +78,7 @@ def test_the_seven_features():
         ("(SQ (VBD Was) (NP (PRP it)) (VP (VBN eaten)) (. ?))", 2, "passive"),
         ("(SQ (VBP Have) (NP (PRP you)) (VP (VBN eaten)) (. ?))", 2, "active"),
         # The auxiliary of another clause says nothing.
-        (
-            "(S (NP (PRP I)) (VP (VBP have) (NP (NNS eggs)) (S (VP (VBN boiled)))))",
-            3,
-            "passive",
-        ),
+        ("(S (NP (PRP I)) (VP (VBP have) (NP (NNS eggs)) (S (VP (VBN boiled)))))", 3, "passive"),
         # One auxiliary of two participles.
         ("(S (NP (PRP I)) (VP (VBP have) (VP (VBN come) (CC and) (VBN gone))))", 4, "active"),
         (
@@ -239,13 +235,7 @@ def test_names_of_features():
         features(nodes, ArgumentNodes.of([(4, [1])]), ["nothing"])
     assert plain(
         features(nodes, ArgumentNodes.of([]), ["head", "path", "lemma", "voice", "frame"])
-    ) == {
-        "head": [],
-        "path": [],
-        "lemma": [],
-        "voice": [],
-        "frame": [],
-    }
+    ) == {"head": [], "path": [], "lemma": [], "voice": [], "frame": []}
 
 
 @settings(max_examples=30)

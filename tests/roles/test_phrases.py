@@ -46,11 +46,7 @@ def test_gold_roles_in_another_tree():
     ("text", "predicate", "expected"),
     [
         # The example of Punyakanok, Roth & Yih (2005).
-        (
-            ASSUMED,
-            4,
-            ["NP The bill", "MD will", "VB be", "PP by J. S.", "IN by", "NP J. S."],
-        ),
+        (ASSUMED, 4, ["NP The bill", "MD will", "VB be", "PP by J. S.", "IN by", "NP J. S."]),
         # What is coordinated with the predicate is none, what both share is.
         (SHARED, 1, ["NP He", "NP rice"]),
         (SHARED, 4, ["NP He"]),
@@ -60,11 +56,7 @@ def test_gold_roles_in_another_tree():
             ["ADVP then", "NP rice"],
         ),
         # A conjunction that coordinates nothing here is one, and so is a sister with another label.
-        (
-            "(S (CC But) (NP (PRP he)) (VP (VBD ate)))",
-            2,
-            ["CC But", "NP he"],
-        ),
+        ("(S (CC But) (NP (PRP he)) (VP (VBD ate)))", 2, ["CC But", "NP he"]),
         ("(VP (VBD ate) (PP (IN out)))", 0, ["PP out"]),
         ("(VB Go)", 0, []),
         ("(TOP (VP (VB Go)))", 0, []),

@@ -6,12 +6,7 @@ import pytest
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees import brackets
-from spacy_structlearn.trees.brackets import (
-    MOST_OPEN,
-    parse_tree,
-    read_trees,
-    unescape,
-)
+from spacy_structlearn.trees.brackets import MOST_OPEN, parse_tree, read_trees, unescape
 from spacy_structlearn.trees.tree import Tree
 
 TEXT = "(S (NP (NNS Cats)) (VP (VBP sleep)) (. .))"

@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.words import _classes, classes
-from spacy_structlearn.words.classes import (
-    FORMS,
-    WordClasses,
-    learn,
-    tree_paths,
-)
+from spacy_structlearn.words.classes import FORMS, WordClasses, learn, tree_paths
 
 KINDS = {"det": 3, "adj": 6, "noun": 20, "verb": 10}
 

@@ -172,10 +172,7 @@ def speed() -> dict[str, float]:
     list(nlp.pipe(documents[:WARM_UP]))
     start = process_time()
     words = sum(len(doc) for doc in nlp.pipe(documents))
-    return {
-        "words_per_cpu_s.all": words / (process_time() - start),
-        "rss_mb": peak_mb(),
-    }
+    return {"words_per_cpu_s.all": words / (process_time() - start), "rss_mb": peak_mb()}
 
 
 def components() -> dict[str, float]:

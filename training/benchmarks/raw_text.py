@@ -70,12 +70,7 @@ from spacy_structlearn.pipeline.readers import read_treebank
 from training.benchmarks import raw_text_peers
 from training.benchmarks.peers.__main__ import PEERS as INSTALLED
 from training.benchmarks.product import WARM_UP
-from training.benchmarks.segments import (
-    Segmented,
-    micro_average,
-    score_segments,
-    standard_error,
-)
+from training.benchmarks.segments import Segmented, micro_average, score_segments, standard_error
 from training.common.command import bound, options, run_parts
 from training.common.everyday import read_everyday, score_pairs
 from training.common.ewt import treebank, tuning_documents

@@ -54,10 +54,7 @@ def conll(
     chunker.initialize(lambda: train)
     start = process_time()
     chunker.fit(train)
-    figures = {
-        "train_cpu_s": process_time() - start,
-        "features": chunker.parameters.n_features,
-    }
+    figures = {"train_cpu_s": process_time() - start, "features": chunker.parameters.n_features}
     for example in test:
         chunker(example.predicted)
     scores = chunker.score(test)

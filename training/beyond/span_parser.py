@@ -158,9 +158,7 @@ STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
         corpora=["wsj"],
     ),
     "product_features": partial(
-        learned,
-        step="product_features",
-        settings=lambda corpus: span_settings(corpus, few(corpus)),
+        learned, step="product_features", settings=lambda corpus: span_settings(corpus, few(corpus))
     ),
     "lexicon": partial(
         learned,

@@ -71,8 +71,4 @@ def score_pairs(nlp: Language) -> dict[str, float]:
         found = {a.prep.idx: a.label for a in doc._.pp_attachments}
         right[reading.label] += found.get(reading.start) == reading.label
     n = {label: sum(r.label == label for r in readings) for label in right}
-    return {
-        "pairs.n": n["V"],
-        "pairs.verb": right["V"] / n["V"],
-        "pairs.noun": right["N"] / n["N"],
-    }
+    return {"pairs.n": n["V"], "pairs.verb": right["V"] / n["V"], "pairs.noun": right["N"] / n["N"]}

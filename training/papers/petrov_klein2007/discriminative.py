@@ -357,11 +357,7 @@ def evaluation_worker(
             start = time.process_time()
             conditional.evaluate()
             seconds.append(time.process_time() - start)
-    return {
-        "cpu_s": float(np.median(seconds)),
-        "sentences": len(trees),
-        "peak_rss_mb": peak_mb(),
-    }
+    return {"cpu_s": float(np.median(seconds)), "sentences": len(trees), "peak_rss_mb": peak_mb()}
 
 
 # --- the best grammars ----------------------------------------------------------------------------

@@ -40,12 +40,7 @@ class RebuiltForests:
         chart of the last level.
     """
 
-    def __init__(
-        self,
-        data: TreebankData,
-        grammar: LatentGrammar,
-        threshold: float,
-    ):
+    def __init__(self, data: TreebankData, grammar: LatentGrammar, threshold: float):
         self.data = data
         lexicon, n_tags = grammar.lexicon, data.symbols.n_tags
         keys = _all_terminals(data, lexicon)

@@ -136,11 +136,7 @@ def parsing(run: models.Short) -> Iterator[Figures]:
 
 
 def compared(
-    run: models.Short,
-    corpus: str,
-    train: str,
-    settings: Mapping[str, ISBNSettings],
-    prefix: str,
+    run: models.Short, corpus: str, train: str, settings: Mapping[str, ISBNSettings], prefix: str
 ) -> Iterator[Figures]:
     """Yield test figures of both approximations, and the significance of their difference."""
     test = models.PARTS[corpus][3]

@@ -17,18 +17,9 @@ import srsly
 from numpy.typing import NDArray
 
 from spacy_structlearn.classification import Table
-from spacy_structlearn.roles.features import (
-    FEATURES,
-    ROLESET,
-    features,
-)
+from spacy_structlearn.roles.features import FEATURES, ROLESET, features
 from spacy_structlearn.roles.phrases import ArgumentNodes, RoleTrees
-from spacy_structlearn.roles.propositions import (
-    CORE,
-    ENGLISH,
-    Sentence,
-    read_props,
-)
+from spacy_structlearn.roles.propositions import CORE, ENGLISH, Sentence, read_props
 from spacy_structlearn.trees.nodes import Brackets
 from training.common.ewt import treebank, tuning_documents
 

@@ -14,19 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from spacy_structlearn.classification import (
-    BayesNet,
-    BayesNetSettings,
-    LogLinearSettings,
-)
+from spacy_structlearn.classification import BayesNet, BayesNetSettings, LogLinearSettings
 from spacy_structlearn.classification.trainers import fit
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
-from spacy_structlearn.roles.features import (
-    ADDITIONAL,
-    FEATURES,
-    GILDEA_JURAFSKY,
-    ROLESET,
-)
+from spacy_structlearn.roles.features import ADDITIONAL, FEATURES, GILDEA_JURAFSKY, ROLESET
 from training.common.labels import mcnemar, score_labels
 from training.papers.toutanova2006.attachment import MINIMAL_L2, n_of_d, pair_key, recounted
 from training.papers.toutanova2006.climb import climb
@@ -173,8 +164,7 @@ def naive(report: Report) -> None:
     for fit_d, name in (("joint", "nb"), ("conditional", "hybrid_nb")):
         for n_d, ending in (("one", "1"), ("many", "15")):
             report.add(
-                f"core.{name}.{ending}",
-                BayesNetSettings(structure="naive", fit_d=fit_d, n_d=n_d),
+                f"core.{name}.{ending}", BayesNetSettings(structure="naive", fit_d=fit_d, n_d=n_d)
             )
     report.add("core.lr", LogLinearSettings(templates=SINGLE, l2="search"))
 
@@ -226,8 +216,7 @@ def template_names(model: Model) -> list[str]:
 def minimal(report: Report) -> None:
     """Add the models of table 8: almost no smoothing, and no back-off."""
     net = report.add(
-        "core.minimal.bn",
-        BayesNetSettings(structure="search", fit_d=None, smoothing="uniform"),
+        "core.minimal.bn", BayesNetSettings(structure="search", fit_d=None, smoothing="uniform")
     )
     report.set("core.minimal.structure", as_text(net.parents))
     settings = LogLinearSettings(templates="search", l2=MINIMAL_L2, nested=False)
