@@ -96,14 +96,10 @@ def f1_standard_error(score: EvalbScore) -> float:
 def figures_of(score: EvalbScore, split: str) -> dict[str, float]:
     return {
         f"{split}_f1": score.f1,
+        f"{split}_f1_se": f1_standard_error(score),
         f"{split}_complete": score.complete_match,
         f"{split}_f1_strict": score.strict.f1,
     }
-
-
-def figures_and_error(score: EvalbScore, split: str) -> dict[str, float]:
-    """Return the figures of `figures_of`, and the standard error of F1."""
-    return figures_of(score, split) | {f"{split}_f1_se": f1_standard_error(score)}
 
 
 def brackets_right(parses: Sequence[Parse], gold: Sequence[Tree]) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import load_config
 
-from spacy_structlearn.evaluation.evalb import EvalbParameters, EvalbScore, score_trees
+from spacy_structlearn.evaluation.evalb import EvalbParameters, score_trees
 from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES
 from spacy_structlearn.pipeline.readers import create_treebank_reader, read_treebank
 from spacy_structlearn.pipeline.training import fitting
@@ -218,11 +218,8 @@ def measured(nlp: Language, gold: Sequence[Tree], split: str) -> dict[str, float
         parsed = list(nlp.pipe(docs))
     seconds = process_time() - start
     score = score_trees(gold, [doc._.trees[0] for doc in parsed], SCORED)
-    return figures_of(score, split) | {"words_per_cpu_s": sum(map(len, docs)) / max(seconds, 1e-9)}
-
-
-def figures_of(score: EvalbScore, split: str) -> dict[str, float]:
     return {
+        "words_per_cpu_s": sum(map(len, docs)) / max(seconds, 1e-9),
         f"{split}_f1": score.f1,
         f"{split}_f1_se": f1_standard_error(score),
         f"{split}_exact": score.complete_match,

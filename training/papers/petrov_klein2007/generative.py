@@ -25,7 +25,7 @@ def on_dev_and_test(run: Run, grammars: Any) -> scoring.Figures:
     """Return the scores of a grammar, or a product of some, on dev and test of the WSJ sample."""
     parser, found = ChartParser(grammars, threads=run.jobs), {}
     for split in ("dev", "test"):
-        found |= scoring.figures_and_error(scoring.score(parser, run.trees("wsj", split)), split)
+        found |= scoring.figures_of(scoring.score(parser, run.trees("wsj", split)), split)
     return found
 
 
