@@ -13,13 +13,6 @@ import pytest
 from cli.toys import deadly_model, install_deadly, left, one_line_error
 
 from spacy_structlearn.cli.common import parts
-from spacy_structlearn.cli.common.parts import (
-    ChunkParser,
-    Output,
-    chunks,
-    parse_in_processes,
-    portable,
-)
 from spacy_structlearn.cli.common.texts import MANIFEST, Text
 
 TEXTS = ["The old dog slept.", "My sister bought apples.", "Run twice!", "Run!"]
@@ -86,8 +79,9 @@ def is_zombie(pid):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_processes_leave_signals_to_the_first_one(model):
-    some = chunks("x", [Text("Run!")] * 9, 1)
-    with closing(parse_in_processes(some, Output.jsonl, model=model, number=1)) as results:
+    some = parts.chunks("x", [Text("Run!")] * 9, 1)
+    started = parts.parse_in_processes(some, parts.Output.jsonl, model=model, number=1)
+    with closing(started) as results:
         next(results)
         (process,) = multiprocessing.active_children()
         lines = Path(f"/proc/{process.pid}/status").read_text("utf8").splitlines()
@@ -104,19 +98,19 @@ class Odd(Exception):
 
 
 def test_errors_that_cannot_be_sent_are_told():
-    assert repr(portable(KeyError("x"))) == "KeyError('x')"
-    assert repr(portable(Odd(1, 2))) == "RuntimeError('Odd: 1 and 2')"
+    assert repr(parts.portable(KeyError("x"))) == "KeyError('x')"
+    assert repr(parts.portable(Odd(1, 2))) == "RuntimeError('Odd: 1 and 2')"
 
 
 def test_a_pipeline_is_loaded_anew_before_its_vocab_has_grown(model, monkeypatch):
-    parser = ChunkParser(model)
+    parser = parts.ChunkParser(model)
     first, before = parser.nlp, len(parser.nlp.vocab)
-    (chunk,) = chunks("x", [Text(TEXTS[0]), Text(f"The dog {[*range(2000)]}")], 2)
-    once = parser.parse(chunk, Output.jsonl)
+    (chunk,) = parts.chunks("x", [Text(TEXTS[0]), Text(f"The dog {[*range(2000)]}")], 2)
+    once = parser.parse(chunk, parts.Output.jsonl)
     # Words are forgotten, but the table that they were in has grown.
     assert len(first.vocab) > before + 1000
-    assert parser.parse(chunk, Output.jsonl) == once
+    assert parser.parse(chunk, parts.Output.jsonl) == once
     assert parser.nlp is first
     monkeypatch.setattr(parts, "WORDS", before + 1000)
-    assert parser.parse(chunk, Output.jsonl) == once
+    assert parser.parse(chunk, parts.Output.jsonl) == once
     assert parser.nlp is not first

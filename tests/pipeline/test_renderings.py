@@ -9,11 +9,6 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
 from spacy_structlearn.pipeline.readers import renderings
-from spacy_structlearn.pipeline.readers.renderings import (
-    RENDERINGS,
-    create_raw_text_reader,
-    rendered,
-)
 
 NLP = spacy.blank("en")
 
@@ -50,7 +45,7 @@ DOC = doc_of(["Old news", "We met again today ."], ["It rained ."])
 )
 def test_renderings(rendering, text, monkeypatch):
     monkeypatch.setattr(renderings, "WIDTH", 11)
-    doc = rendered(DOC, rendering)
+    doc = renderings.rendered(DOC, rendering)
     assert doc.text == text
     assert [" ".join(s.text.split()) for s in doc.sents] == [
         *("Old news", "We met again today .", "It rained .")
@@ -62,13 +57,13 @@ words = st.lists(st.text("abc", min_size=1, max_size=9), min_size=1, max_size=6)
 
 @given(
     st.lists(st.lists(words, min_size=1, max_size=3), min_size=1, max_size=3),
-    st.sampled_from(sorted(RENDERINGS.keys() - {"items"})),
+    st.sampled_from(sorted(renderings.RENDERINGS.keys() - {"items"})),
     st.integers(5, 30),
 )
 def test_words_and_sentences_stay(paragraphs, rendering, width):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(renderings, "WIDTH", width)
-        doc, other = doc_of(*paragraphs), rendered(doc_of(*paragraphs), rendering)
+        doc, other = doc_of(*paragraphs), renderings.rendered(doc_of(*paragraphs), rendering)
     found = [[t.text for t in s if not t.is_space] for s in other.sents]
     assert found == [[t.text for t in s if not t.is_space] for s in doc.sents]
     # The tokens are those that spaCy's tokenizer makes of such a text.
@@ -82,7 +77,7 @@ def test_words_and_sentences_stay(paragraphs, rendering, width):
     st.lists(st.lists(words, min_size=1, max_size=3), min_size=1, max_size=3), st.integers(0, 99)
 )
 def test_items_are_a_list_of_beginnings(paragraphs, seed):
-    doc = rendered(doc_of(*paragraphs), "items", seed=seed)
+    doc = renderings.rendered(doc_of(*paragraphs), "items", seed=seed)
     rows = doc.text.split("\n")
     assert [s.text.strip() for s in doc.sents] == rows
     for row, sentence in zip(rows, chain(*paragraphs), strict=True):
@@ -93,7 +88,7 @@ def test_items_are_a_list_of_beginnings(paragraphs, seed):
 def test_the_reader_gives_raw_text(tmp_path):
     path = tmp_path / "docs.spacy"
     DocBin(docs=[DOC]).to_disk(path)
-    examples = list(create_raw_text_reader(path, ["as_it_is", "flat"])(NLP))
+    examples = list(renderings.create_raw_text_reader(path, ["as_it_is", "flat"])(NLP))
     assert [eg.text for eg in examples] == [DOC.text, DOC.text.replace("\n\n", " ")]
     assert not any(eg.predicted.has_annotation("SENT_START") for eg in examples)
     assert [len(list(eg.reference.sents)) for eg in examples] == [3, 3]
