@@ -107,6 +107,25 @@ class ChainComponent(BatchTrainable):
             return self.estimator.settings.derive(columns)
         return parameters.derive(columns, **{"closed": False} if training else {})
 
+    def _whole_sentences(
+        self, tokens: Tokens, columns: NDArray[np.uint64], labels: Sequence[Any]
+    ) -> SequenceData | None:
+        """Get the sentences of a Doc whose tokens all have a known label; None if there are none.
+
+        columns: of the templates. labels: of all tokens of the Doc.
+        """
+        own = np.array(labels, dtype=object)[tokens.positions]
+        has_label = np.array([label in self.cfg["labels"] for label in own], dtype=bool)
+        sentences = (slice(*bounds) for bounds in pairwise(tokens.offsets.tolist()))
+        whole = [sentence for sentence in sentences if has_label[sentence].all()]
+        if not whole:
+            return None
+        return SequenceData(
+            np.concatenate([columns[part] for part in whole]),
+            np.cumsum([0, *(part.stop - part.start for part in whole)]),
+            tuple(label for part in whole for label in own[part]),
+        )
+
     def scored_label(self, label: str) -> str:
         """Get the label of the site scorer that stands for a label."""
         return label
@@ -177,18 +196,8 @@ class ChainTagger(ChainComponent):
     def gold_data(self, example: Example) -> SequenceData | None:
         """Get the sentences of the example whose tokens all have a known tag."""
         tokens = read_tokens([example.predicted], self.estimator.attributes, self.name)
-        tags = np.array(example.get_aligned("TAG", as_string=True), dtype=object)[tokens.positions]
-        has_label = np.array([tag in self.cfg["labels"] for tag in tags], dtype=bool)
-        sentences = (slice(*bounds) for bounds in pairwise(tokens.offsets.tolist()))
-        whole = [sentence for sentence in sentences if has_label[sentence].all()]
-        if not whole:
-            return None
         columns = self._columns(tokens.columns, training=True)
-        return SequenceData(
-            np.concatenate([columns[part] for part in whole]),
-            np.cumsum([0, *(part.stop - part.start for part in whole)]),
-            tuple(tag for part in whole for tag in tags[part]),
-        )
+        return self._whole_sentences(tokens, columns, example.get_aligned("TAG", as_string=True))
 
     def predict(self, docs: Sequence[Doc]) -> list[Tags]:
         """Predict the tags of each Doc."""

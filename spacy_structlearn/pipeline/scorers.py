@@ -14,6 +14,7 @@ from functools import partial
 from itertools import compress
 from typing import Any, TypeAlias, TypeVar
 
+from spacy.scorer import Scorer
 from spacy.tokens import Doc, Token
 from spacy.training import Example
 
@@ -83,6 +84,27 @@ def _named(layer: str, scores: dict[str, Any], key: str, gold: list) -> dict[str
 
 def _words(doc: Doc) -> list[str]:
     return [token.text for token in doc]
+
+
+# --- morphology -----------------------------------------------------------------------------------
+def make_morphology_scorer() -> Callable[..., dict[str, Any]]:
+    """Get the scorer of parts of speech, morphology and lemmas, see `morphology_score`."""
+    return morphology_score
+
+
+def morphology_score(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
+    """Compute spaCy's accuracies of `pos`, `morph` and `lemma` of tokens with a gold `pos`."""
+    examples = list(examples)
+    return {
+        **Scorer.score_token_attr(examples, "pos"),
+        **Scorer.score_token_attr(examples, "morph", getter=_features),
+        **Scorer.score_token_attr(examples, "lemma"),
+    }
+
+
+def _features(token: Token, attribute: str) -> int:
+    # Where there is no gold annotation, features are empty too.
+    return token.pos and token.morph.key  # type: ignore[attr-defined] # spaCy's stub lacks it
 
 
 # --- constituents ---------------------------------------------------------------------------------

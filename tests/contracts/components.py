@@ -31,9 +31,22 @@ from spacy_structlearn.learning.stored import Stored
 from spacy_structlearn.learning.training import Trainer
 from spacy_structlearn.pipeline.architectures import architecture
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
+from spacy_structlearn.words.lemmas import lemma
 
 # In which processes find this module.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+ANALYSES = {
+    "NN": ("NOUN", "Number=Sing"),
+    "NNS": ("NOUN", "Number=Plur"),
+    "NNP": ("PROPN", "Number=Sing"),
+    "VBD": ("VERB", "Mood=Ind|Tense=Past|VerbForm=Fin"),
+    "VB": ("VERB", "VerbForm=Inf"),
+    "DT": ("DET", ""),
+    "IN": ("ADP", ""),
+    "PRP": ("PRON", "PronType=Prs"),
+    ".": ("PUNCT", ""),
+    ",": ("PUNCT", ""),
+}
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
 TEXT = "The old man took a key from his pocket. He opened the door with the key."
@@ -73,9 +86,9 @@ class Component:
         return self.config.get("encoder", False)
 
     @property
-    def key(self) -> str:
-        """The span group that it writes."""
-        return KEYS[self.factory]
+    def key(self) -> str | None:
+        """The span group that it writes; None if it writes attributes of tokens."""
+        return KEYS.get(self.factory)
 
     @property
     def score(self) -> str:
@@ -136,6 +149,12 @@ def frames(doc: Doc) -> Iterator[tuple]:
             yield (argument.label, words(argument.span)), argument.prob
 
 
+def analyses(doc: Doc) -> Iterator[tuple]:
+    for token in doc:
+        if token.pos and not token.is_space:
+            yield (token.pos_, str(token.morph), token.lemma_), []
+
+
 ANSWERS = {
     "np_chunker": chunks,
     "chain_tagger": tags,
@@ -143,6 +162,7 @@ ANSWERS = {
     "constituency_parser": trees,
     "pp_attacher": attachments,
     "srl_labeler": frames,
+    "tree_morphologizer": analyses,
 }
 KEYS = {
     "np_chunker": "np_chunks",
@@ -341,6 +361,15 @@ COMPONENTS = {
             "pp_attacher", block("LogLinear", templates=[["p"], ["p", "n2"]], l2=1.0), before=PARSED
         ),
         Component("pp_attacher", block("Majority"), before=PARSED, floor=0.5, any_order=True),
+        Component(
+            "tree_morphologizer",
+            block(
+                "StochasticCRF",
+                encoding="none",
+                templates=["TAG[0]", "LOWER[0]", "TAG[0]|PHRASE[0]", "VERB_BEFORE[0]", "bias"],
+            ),
+            before=("sentencizer", "chain_tagger StochasticCRF"),
+        ),
         Component("srl_labeler", stages(), before=PARSED, floor=0.6, any_order=True),
         *(read_vectors() if find_spec("onnxruntime") else ()),
         chunker("MEstimation", needs_scipy=True, floor=0.5),
@@ -373,7 +402,8 @@ def part(component: Component, nlp: Language) -> Any:
 def examples(component: Component, nlp: Language, limit: int | None = None) -> list[Example]:
     """The sample, a document each."""
     docs = [doc for _, doc in read_treebank(nlp.vocab, SAMPLE / "sample.trees", **FILES)][:limit]
-    made = [to_example(doc, tags=False) for doc in docs]
+    reads_tags = component.factory == "tree_morphologizer"
+    made = [to_example(analysed(doc), tags=reads_tags) for doc in docs]
     for example in made:
         if component.factory == "sentence_splitter":
             spaces = [bool(token.whitespace_) for token in example.reference]
@@ -381,6 +411,16 @@ def examples(component: Component, nlp: Language, limit: int | None = None) -> l
         if component.reads_vectors:
             nlp.get_pipe("token_encoder")(example.predicted)
     return made
+
+
+def analysed(doc: Doc) -> Doc:
+    """Annotate a Doc with the analyses of its tags."""
+    for token in doc:
+        if token.tag_:
+            token.pos_, features = ANALYSES.get(token.tag_, ("X", ""))
+            token.set_morph(features)
+            token.lemma_ = lemma(token.text, token.tag_).lower()
+    return doc
 
 
 def trained(

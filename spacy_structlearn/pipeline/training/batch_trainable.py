@@ -69,6 +69,7 @@ class _Training(Transient):
         self.held_out: tuple[float, float] | None = None
         self.trainer: Trainer | None = None
         self.scorers: dict[str, ScorerTraining] = {}  # by head
+        self.counts: Any = None  # what a component counts itself
         # Keeps the references alive, so that their id() cannot be reused.
         self.seen: dict[int, Doc] = {}
         self.data: list[Any] = []

@@ -1,0 +1,1 @@
+"""The layers of Universal Dependencies, from tags and trees."""
