@@ -11,7 +11,8 @@ Each stage is kept in training/work, so that an interrupted run resumes:
 4. Train the parser on the trees of EWT and MCTB_en, and of raw text that an encoder has annotated
    (training/encoder, self_training.py). Train the chunker on the predicted tags, the PP attacher on
    the trees of EWT, CRAFT and MCTB_en, with counts of the raw text (associations.py), and the role
-   labeler on the propositions of EWT and of the annotated text.
+   labeler on the propositions of EWT and of the annotated text, and the morphologizer on gold trees
+   and tags of EWT.
 5. Assemble the pipeline. Evaluate it once on dev, and write its model card (card.py).
 
 --only COMPONENT ... keeps the other components of the package. --card evaluates the existing
@@ -45,6 +46,7 @@ from training.pipeline.associations import learn_associations
 from training.pipeline.attacher import train_pp_attacher
 from training.pipeline.classes import learn_classes
 from training.pipeline.labeler import train_srl_labeler, training_files
+from training.pipeline.morphology import SMALLEST_WEIGHT, train_morphologizer
 from training.pipeline.parser import BEHIND_TAGGER, HELD_OUT, train_parser
 from training.pipeline.self_training import learn_prior
 from training.pipeline.tagger import TUNE_TAGGED, jackknifed, tagged, train_tagger
@@ -193,6 +195,7 @@ def held_out(corpora: Path, work: Path, jobs: int) -> Language:
         ("np_chunker", learn_chunker(corpora, work, jobs, "fit")),
         ("pp_attacher", learn_attacher(corpora, work, jobs, "fit")),
         ("srl_labeler", spacy.load(work / LABELER_HELD_OUT)),
+        ("tree_morphologizer", train_morphologizer(corpora, work, "fit")),
     ):
         nlp.add_pipe(name, source=source)
         for setting, value in TOGETHER.get(name, {}).items():
@@ -232,6 +235,10 @@ COMPONENTS = {
     ),
     "srl_labeler": Component(
         learn_labeler, lambda model: model.compact("float16", SMALLEST_ROLE_WEIGHTS)
+    ),
+    "tree_morphologizer": Component(
+        lambda corpora, work, _: train_morphologizer(corpora, work),
+        lambda model: model.compact("float16", SMALLEST_WEIGHT),
     ),
 }
 

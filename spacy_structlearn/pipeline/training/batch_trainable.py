@@ -458,8 +458,7 @@ class BatchTrainable(StoredComponent):
         are too few examples or the component has no scorer.
         """
         self.require_adaptable()
-        origin = self.parameters
-        strengths = self.estimator.strengths
+        origin, strengths = self.parameters, self.estimator.strengths
         pairs = [(example, self.gold_data(example)) for example in examples]
         annotated = [(example, gold) for example, gold in pairs if gold is not None]
         if len(annotated) < LEAST_EXAMPLES or self.scorer is None:

@@ -28,7 +28,7 @@ from ...learning.settings import setting
 from ...sequence.estimators.stochastic_crf import candidates
 from ...sequence.layout.data import SequenceData
 from ...trees.nodes import TreeNodes
-from ...words.lemmas import Lemmatizer
+from ...words.lemmas import Lemmatizer, lemma
 from ...words.morphology import VERBAL, Lemmas, analysis, lower_form, next_to, phrases
 from ..chain_tagger import ChainComponent
 from ..doc_arrays import DocTrees, Tokens, distinct_words, read_tokens
@@ -81,7 +81,7 @@ class TreeMorphologizerSettings(ComponentSettings):
 
     name: ClassVar[str] = "tree_morphologizer"
     lemmatizer: Lemmatizer | None = setting(
-        None,
+        lemma,
         help="Function from a word and its tag to its lemma, for verbs (VB) and plural nouns "
         "(NNS). Exceptions are learned. None: the lemma is the word in lower case.",
     )
@@ -206,7 +206,7 @@ class TreeMorphologizer(ChainComponent):
             table[:, :2], table[:, 2] = known[SPACE], doc.to_array([ORTH])
             if own.labels:
                 table[own.positions, :2] = [known[label] for label in own.labels]
-                table[own.positions, 2] = [add(lemma) for lemma in own.lemmas]
+                table[own.positions, 2] = [add(text) for text in own.lemmas]
             # spaCy's stub has thinc's type of arrays.
             doc.from_array([POS, MORPH, LEMMA], table)  # type: ignore[arg-type]
 
