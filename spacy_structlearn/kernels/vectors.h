@@ -155,48 +155,41 @@ MULTIVERSION static UNUSED float push_edge(const float *w, const float *b, const
     return total;
 }
 
+/* out[i, c] = sum_k f[k] a[i, k] b[k, c] of `rows` rows and `wide` vectors of columns; with g,
+   g[i] times that is added to it. An element of `a` is `lda` from the next row, and `step` from the
+   next k. f may be NULL. Sums stay in registers: compilers unroll the loops for constant sizes. */
+INLINE void product_tile(float *out, int ldo, const float *a, int lda, int step, const float *f,
+                         const float *b, int ldb, int n, const float *g, const int rows,
+                         const int wide)
+{
+    lanes_t sums[4][4] = {{{0}}};
+    int i, j, k;
+    for (k = 0; k < n; k++, a += step, b += ldb)
+        for (j = 0; j < wide; j++) {
+            lanes_t v = LOAD(b + j * LANES);
+            if (f) v = f[k] * v;
+            for (i = 0; i < rows; i++) sums[i][j] += a[i * lda] * v;
+        }
+    for (i = 0; i < rows; i++, out += ldo)
+        for (j = 0; j < wide; j++) {
+            float *to = out + j * LANES;
+            lanes_t sum = sums[i][j];
+            if (g) sum = LOAD(to) + g[i] * sum;
+            STORE(to, sum);
+        }
+}
+
 /* m[l, r] = sum_k f[k] left[k, l] right[k, r]. Rows of m, left, right are `ld*` apart and padded to
    multiples of 8, which are read and written. */
 MULTIVERSION static UNUSED void outer_sums(float *m, int ldm, const float *left, int ldl,
                                            const float *right, int ldr, const float *f, int nk,
                                            int nl, int nr)
 {
-    int l, r, k;
-    for (l = 0; l < nl; l += 4) {
-        for (r = 0; r < nr; r += 2 * LANES) {
-            lanes_t a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
-            const float *x = left + l, *y = right + r;
-            int wide = r + LANES < nr;
-            if (wide) {
-                for (k = 0; k < nk; k++, x += ldl, y += ldr) {
-                    lanes_t u = f[k] * LOAD(y), v = f[k] * LOAD(y + LANES);
-                    a0 += x[0] * u;
-                    b0 += x[0] * v;
-                    a1 += x[1] * u;
-                    b1 += x[1] * v;
-                    a2 += x[2] * u;
-                    b2 += x[2] * v;
-                    a3 += x[3] * u;
-                    b3 += x[3] * v;
-                }
-                STORE(m + (l + 0) * ldm + r + LANES, b0);
-                STORE(m + (l + 1) * ldm + r + LANES, b1);
-                STORE(m + (l + 2) * ldm + r + LANES, b2);
-                STORE(m + (l + 3) * ldm + r + LANES, b3);
-            } else {
-                for (k = 0; k < nk; k++, x += ldl, y += ldr) {
-                    lanes_t u = f[k] * LOAD(y);
-                    a0 += x[0] * u;
-                    a1 += x[1] * u;
-                    a2 += x[2] * u;
-                    a3 += x[3] * u;
-                }
-            }
-            STORE(m + (l + 0) * ldm + r, a0);
-            STORE(m + (l + 1) * ldm + r, a1);
-            STORE(m + (l + 2) * ldm + r, a2);
-            STORE(m + (l + 3) * ldm + r, a3);
-        }
+    int l, r;
+    for (l = 0; l < nl; l += 4, m += 4 * ldm, left += 4) {
+        for (r = 0; r + LANES < nr; r += 2 * LANES)
+            product_tile(m + r, ldm, left, 1, ldl, f, right + r, ldr, nk, NULL, 4, 2);
+        if (r < nr) product_tile(m + r, ldm, left, 1, ldl, f, right + r, ldr, nk, NULL, 4, 1);
     }
 }
 
@@ -205,43 +198,14 @@ MULTIVERSION static UNUSED void add_products(float *out, int ldo, const float *a
                                              const float *b, int ldb, const float *g, int nk,
                                              int nd, int nc)
 {
-    int k, c, d;
-    for (k = 0; k + 4 <= nk; k += 4) {
-        const float *x = a + (int64_t)k * lda;
-        float *o = out + (int64_t)k * ldo;
-        for (c = 0; c < nc; c += LANES) {
-            lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-            const float *y = b + c;
-            for (d = 0; d < nd; d++, y += ldb) {
-                lanes_t v = LOAD(y);
-                s0 += x[d] * v;
-                s1 += x[lda + d] * v;
-                s2 += x[2 * lda + d] * v;
-                s3 += x[3 * lda + d] * v;
-            }
-            STORE(o + c, LOAD(o + c) + g[k] * s0);
-            STORE(o + ldo + c, LOAD(o + ldo + c) + g[k + 1] * s1);
-            STORE(o + 2 * ldo + c, LOAD(o + 2 * ldo + c) + g[k + 2] * s2);
-            STORE(o + 3 * ldo + c, LOAD(o + 3 * ldo + c) + g[k + 3] * s3);
-        }
-    }
-    for (; k < nk; k++) {
-        const float *x = a + (int64_t)k * lda;
-        float *o = out + (int64_t)k * ldo;
-        for (c = 0; c < nc; c += 2 * LANES) {
-            lanes_t s0 = {0}, s1 = {0};
-            const float *y = b + c;
-            if (c + LANES < nc) {
-                for (d = 0; d < nd; d++, y += ldb) {
-                    s0 += x[d] * LOAD(y);
-                    s1 += x[d] * LOAD(y + LANES);
-                }
-                STORE(o + c + LANES, LOAD(o + c + LANES) + g[k] * s1);
-            } else {
-                for (d = 0; d < nd; d++, y += ldb) s0 += x[d] * LOAD(y);
-            }
-            STORE(o + c, LOAD(o + c) + g[k] * s0);
-        }
+    int k = 0, c;
+    for (; k + 4 <= nk; k += 4, out += 4 * ldo, a += 4 * lda)
+        for (c = 0; c < nc; c += LANES)
+            product_tile(out + c, ldo, a, lda, 1, NULL, b + c, ldb, nd, g + k, 4, 1);
+    for (; k < nk; k++, out += ldo, a += lda) {
+        for (c = 0; c + LANES < nc; c += 2 * LANES)
+            product_tile(out + c, ldo, a, lda, 1, NULL, b + c, ldb, nd, g + k, 1, 2);
+        if (c < nc) product_tile(out + c, ldo, a, lda, 1, NULL, b + c, ldb, nd, g + k, 1, 1);
     }
 }
 
@@ -249,72 +213,18 @@ MULTIVERSION static UNUSED void add_products(float *out, int ldo, const float *a
 MULTIVERSION static UNUSED void matmul(float *out, int ldo, const float *a, int lda,
                                        const float *b, int ldb, int nk, int nd, int nc)
 {
-    int k = 0, c, d;
-    for (; k + 4 <= nk; k += 4) {
-        const float *x = a + (int64_t)k * lda;
-        float *o = out + (int64_t)k * ldo;
-        for (c = 0; c + 2 * LANES <= nc; c += 2 * LANES) {
-            lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, t0 = {0}, t1 = {0}, t2 = {0}, t3 = {0};
-            const float *y = b + c;
-            for (d = 0; d < nd; d++, y += ldb) {
-                lanes_t u = LOAD(y), v = LOAD(y + LANES);
-                s0 += x[d] * u;
-                t0 += x[d] * v;
-                s1 += x[lda + d] * u;
-                t1 += x[lda + d] * v;
-                s2 += x[2 * lda + d] * u;
-                t2 += x[2 * lda + d] * v;
-                s3 += x[3 * lda + d] * u;
-                t3 += x[3 * lda + d] * v;
-            }
-            STORE(o + c, s0);
-            STORE(o + c + LANES, t0);
-            STORE(o + ldo + c, s1);
-            STORE(o + ldo + c + LANES, t1);
-            STORE(o + 2 * ldo + c, s2);
-            STORE(o + 2 * ldo + c + LANES, t2);
-            STORE(o + 3 * ldo + c, s3);
-            STORE(o + 3 * ldo + c + LANES, t3);
-        }
-        for (; c < nc; c += LANES) {
-            lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-            const float *y = b + c;
-            for (d = 0; d < nd; d++, y += ldb) {
-                lanes_t u = LOAD(y);
-                s0 += x[d] * u;
-                s1 += x[lda + d] * u;
-                s2 += x[2 * lda + d] * u;
-                s3 += x[3 * lda + d] * u;
-            }
-            STORE(o + c, s0);
-            STORE(o + ldo + c, s1);
-            STORE(o + 2 * ldo + c, s2);
-            STORE(o + 3 * ldo + c, s3);
-        }
+    int k = 0, c;
+    for (; k + 4 <= nk; k += 4, out += 4 * ldo, a += 4 * lda) {
+        for (c = 0; c + 2 * LANES <= nc; c += 2 * LANES)
+            product_tile(out + c, ldo, a, lda, 1, NULL, b + c, ldb, nd, NULL, 4, 2);
+        for (; c < nc; c += LANES)
+            product_tile(out + c, ldo, a, lda, 1, NULL, b + c, ldb, nd, NULL, 4, 1);
     }
-    for (; k < nk; k++) {
-        const float *x = a + (int64_t)k * lda;
-        float *o = out + (int64_t)k * ldo;
-        for (c = 0; c + 4 * LANES <= nc; c += 4 * LANES) {
-            lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-            const float *y = b + c;
-            for (d = 0; d < nd; d++, y += ldb) {
-                s0 += x[d] * LOAD(y);
-                s1 += x[d] * LOAD(y + LANES);
-                s2 += x[d] * LOAD(y + 2 * LANES);
-                s3 += x[d] * LOAD(y + 3 * LANES);
-            }
-            STORE(o + c, s0);
-            STORE(o + c + LANES, s1);
-            STORE(o + c + 2 * LANES, s2);
-            STORE(o + c + 3 * LANES, s3);
-        }
-        for (; c < nc; c += LANES) {
-            lanes_t s0 = {0};
-            const float *y = b + c;
-            for (d = 0; d < nd; d++, y += ldb) s0 += x[d] * LOAD(y);
-            STORE(o + c, s0);
-        }
+    for (; k < nk; k++, out += ldo, a += lda) {
+        for (c = 0; c + 4 * LANES <= nc; c += 4 * LANES)
+            product_tile(out + c, ldo, a, lda, 1, NULL, b + c, ldb, nd, NULL, 1, 4);
+        for (; c < nc; c += LANES)
+            product_tile(out + c, ldo, a, lda, 1, NULL, b + c, ldb, nd, NULL, 1, 1);
     }
 }
 
