@@ -32,7 +32,7 @@ from ..serialization import nested
 from .features import ClassificationData, LabelledTable, symbol, tuple_keys
 from .linear.conditional import BIAS, LogLinearLikelihood, Sample, base_scores, feature_keys
 from .linear.log_linear import LogLinear
-from .nets.bayes_net import BayesNet, whole
+from .nets.bayes_net import BayesNet
 from .nets.counts import Group, JointCounts, Subset, join
 from .settings import BayesNetSettings, ClassifierSettings, LogLinearSettings
 from .trainers import BayesNetTrainer, ClassifierTrainer, feature_names
@@ -89,18 +89,7 @@ class MergedCounts(JointCounts):
 
     def network(self) -> BayesNet:
         """Return the network with all counts."""
-        old = self._old
-        groups = [self.group(subset) for subset in old.subsets]
-        tables = old._replace(
-            keys=tuple(group.keys for group in groups),
-            counts=tuple(whole(group.counts) for group in groups),
-            distinct=tuple(
-                tuple(whole(self.distinct(context, node)) for context in table)
-                for node, table in zip(old.nodes, old.contexts, strict=True)
-            ),
-            n_values=tuple(map(self.n_values, old.nodes)),
-        )
-        return self._net.replaced(labels=self.labels, tables=tables)
+        return self._net.replaced(labels=self.labels, tables=self._old.filled(self))
 
     def _added(self, subset: Subset) -> NDArray[np.float64]:
         """Return by how much each value of a set of variables is more of a value than before."""

@@ -283,20 +283,21 @@ class Tables(NamedTuple):
         )
         levels = [(node, c) for node, table in zip(nodes, contexts, strict=True) for c in table]
         needed = {subset for node, context in levels for subset in (context, join(context, node))}
-        subsets = sorted(needed, key=lambda subset: (len(subset), subset))
-        groups = [counts.group(subset) for subset in subsets]
-        return cls(
-            counts.table.variables,
-            nodes,
-            tuple(subsets),
-            tuple(group.keys for group in groups),
-            tuple(whole(group.counts) for group in groups),
-            contexts,
-            tuple(
+        subsets = tuple(sorted(needed, key=lambda subset: (len(subset), subset)))
+        variables = counts.table.variables
+        return cls(variables, nodes, subsets, contexts=contexts).filled(counts)
+
+    def filled(self, counts: JointCounts) -> Tables:
+        """Return the same tables with these counts."""
+        groups = [counts.group(subset) for subset in self.subsets]
+        return self._replace(
+            keys=tuple(group.keys for group in groups),
+            counts=tuple(whole(group.counts) for group in groups),
+            distinct=tuple(
                 tuple(whole(counts.distinct(context, node)) for context in table)
-                for node, table in zip(nodes, contexts, strict=True)
+                for node, table in zip(self.nodes, self.contexts, strict=True)
             ),
-            tuple(map(counts.n_values, nodes)),
+            n_values=tuple(map(counts.n_values, self.nodes)),
         )
 
     @property

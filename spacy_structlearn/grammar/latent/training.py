@@ -30,7 +30,7 @@ from .em import (
 from .model import LatentGrammar, Level
 from .settings import LatentGrammarSettings
 from .split_merge import Merging, branches, least_useful, merge_losses, smooth, split
-from .stages import StagedTrainer, TreebankTrainer, encode
+from .stages import StagedTrainer, TrainerOfOne, TreebankTrainer, encode
 
 PHASES = ("split", "merge", "smooth")
 adapter = AdaptationTrainer
@@ -46,14 +46,20 @@ def initialize(
     return treebank_grammar(encode(settings, data), settings)
 
 
-def trainer(settings: LatentGrammarSettings, parameters: Any, data: Trees) -> Trainer[Any]:
+def trainer(
+    settings: LatentGrammarSettings,
+    parameters: Any,
+    data: Trees,
+    of_one: TrainerOfOne | None = None,
+) -> Trainer[Any]:
     """Start training from `prior`, or the treebank grammar of the data.
 
-    `parameters` are not used. Raises the errors of `trainer_of_one`.
+    `parameters` are not used. of_one: returns the trainer of a single grammar. Raises its errors.
     """
+    of_one = of_one or trainer_of_one
     if settings.grammars > 1 and settings.prior is None:
-        return StagedTrainer(settings, data, trainer_of_one)
-    return trainer_of_one(settings, data)
+        return StagedTrainer(settings, data, of_one)
+    return of_one(settings, data)
 
 
 def trainer_of_one(settings: LatentGrammarSettings, data: Trees) -> Trainer[Any]:
