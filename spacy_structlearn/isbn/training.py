@@ -21,7 +21,7 @@ from thinc.api import SGD, Adam
 
 from ..errors import StructlearnError
 from ..learning.training import Trainer, array_digest
-from ..trees.tree import Tree
+from ..trees.tree import Tree, trees_of
 from .decode import DerivationParser
 from .derivation import LeftCornerDerivations, encode, symbols_of
 from .model import ISBN
@@ -49,7 +49,7 @@ def initialize(
     data: normalised trees, or lists of them. labels, previous: not used.
     Raises StructlearnError if there are no trees or an item is not a tree.
     """
-    symbols, log_probs = symbols_of(trees_of(data), settings)
+    symbols, log_probs = symbols_of(trees_of(data, "SL621"), settings)
     return ISBN.initialize(symbols, log_probs, settings)
 
 
@@ -92,7 +92,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         """Add sentences and restart from the initial parameters, so that the result does not depend
         on when sentences were added.
         """
-        trees = [*self._trees, *trees_of(data)]
+        trees = [*self._trees, *trees_of(data, "SL621")]
         derivations, numbers = encode(trees, self._start.symbols)
         # An order that does not depend on the order of the data
         digests = _digests(derivations)
@@ -304,15 +304,3 @@ def _digests(derivations: LeftCornerDerivations) -> list[bytes]:
     parts = (derivations.subset([i]).arrays[2:] for i in range(len(derivations)))
     digests = (blake2b(b"".join(map(np.ndarray.tobytes, part)), digest_size=8) for part in parts)
     return [digest.digest() for digest in digests]
-
-
-def trees_of(data: Iterable[Any]) -> list[Tree]:
-    """Return the trees of training data. Raises StructlearnError for anything else."""
-    trees: list[Tree] = []
-    for part in data:
-        trees += [part] if isinstance(part, Tree) or not isinstance(part, Iterable) else part
-    for tree in trees:
-        if not isinstance(tree, Tree):
-            problem = f"something of the type {type(tree).__name__}"
-            raise StructlearnError("SL621", problem=problem)
-    return trees

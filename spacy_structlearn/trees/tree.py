@@ -7,7 +7,7 @@ label and children. No method is recursive, so trees may be thousands of nodes d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..errors import StructlearnError
 
@@ -287,3 +287,14 @@ def placed_nodes(tree: Tree) -> list[PlacedNode]:
         if node.children:
             node.end = node.children[-1].end
     return nodes
+
+
+def trees_of(data: Iterable[Any], code: str) -> list[Tree]:
+    """The trees of training data. Raises StructlearnError with a code for anything else."""
+    trees: list[Tree] = []
+    for item in data:
+        trees += item if isinstance(item, Iterable) and not isinstance(item, Tree) else [item]
+    for tree in trees:
+        if not isinstance(tree, Tree):
+            raise StructlearnError(code, problem=f"something of the type {type(tree).__name__}")
+    return trees

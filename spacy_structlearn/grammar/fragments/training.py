@@ -154,6 +154,8 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
     numbered 0.
     """
 
+    by_grammar = True
+
     def __init__(self, settings: MEstimatedGrammarSettings, data: Trees):
         super().__init__(settings, data, trainer_of_one)
 
@@ -161,10 +163,6 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
     def grammar_settings(self) -> LatentGrammarSettings:
         """The settings of the base distribution."""
         return self.settings.base
-
-    def report_stage(self, number: int, *parts: Any) -> None:
-        """Report an iteration of the grammar with this number."""
-        self.report(number, *parts[1:])
 
     def begin(self) -> None:
         super().begin()

@@ -11,7 +11,7 @@ A `StagedTrainer` trains such grammars one after another; each of their members 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ...serialization import nested
-from ...trees.tree import Tree
+from ...trees.tree import Tree, trees_of
 from ..treebank.data import TreebankData, binarize
 from ..treebank.settings import Trees
 from ..treebank.symbols import Symbols
@@ -34,23 +34,11 @@ TrainerOfOne = Callable[[LatentGrammarSettings, Trees], Trainer[Any]]
 """Returns the trainer of a single grammar."""
 
 
-def training_trees(data: Iterable[Any]) -> list[Tree]:
-    """The trees of training data. Raises StructlearnError for anything else."""
-    trees: list[Tree] = []
-    for item in data:
-        trees += item if isinstance(item, Iterable) and not isinstance(item, Tree) else [item]
-    for tree in trees:
-        if not isinstance(tree, Tree):
-            kind = type(tree).__name__
-            raise StructlearnError("SL434", problem=f"something of the type {kind}")
-    return trees
-
-
 def encode(
     settings: LatentGrammarSettings, data: Trees, known: Symbols | None = None
 ) -> TreebankData:
     """Encode all trees of `data` as arrays, see `binarize`."""
-    return binarize(training_trees(data), settings.binarization, settings.root, known)
+    return binarize(trees_of(data, "SL434"), settings.binarization, settings.root, known)
 
 
 class TreebankTrainer(Trainer[S]):
@@ -75,7 +63,7 @@ class TreebankTrainer(Trainer[S]):
 
     def _add(self, data: Trees) -> None:
         """Extend the treebank, and start again. Raises StructlearnError if there are no trees."""
-        self._trees = [*self._trees, *training_trees(data)]
+        self._trees = [*self._trees, *trees_of(data, "SL434")]
         if not self._trees:
             raise StructlearnError("SL407")
         self.__dict__.pop("_data", None)
@@ -99,6 +87,7 @@ class StagedTrainer(TreebankTrainer[S]):
     A step, and its value, is that of the current stage.
     """
 
+    by_grammar = False  # whether reports begin with the number of the grammar, not of the round
     _current: Trainer[Any] | None = None
 
     def __init__(self, settings: S, data: Any, trainer_of_one: TrainerOfOne):
@@ -116,7 +105,7 @@ class StagedTrainer(TreebankTrainer[S]):
 
     def report_stage(self, number: int, *parts: Any) -> None:
         """Report an iteration of the grammar with this number."""
-        self.report(*parts)
+        self.report(number if self.by_grammar else parts[0], *parts[1:])
 
     def begin(self) -> None:
         """Begin the training of the first grammar."""

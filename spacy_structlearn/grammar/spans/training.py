@@ -87,6 +87,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
     parsed, and in "weights" that of the epoch, from 1, with that of the update.
     """
 
+    by_grammar = True
     saved = ("weight", "squares", "batch", "loss", "losses")
 
     def __init__(self, settings: SpanGrammarSettings, data: Trees):
@@ -142,10 +143,6 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         if not number:
             return self.settings.base, self._trees
         return self.settings.fold_base, [self._folds.rest(number - 1)]
-
-    def report_stage(self, number: int, *parts: Any) -> None:
-        """Report an iteration of the grammar with this number."""
-        self.report(number, *parts[1:])
 
     def _make_forests(self, folds: int) -> None:
         """Parse the first folds, up to this number, unless they are parsed already."""
