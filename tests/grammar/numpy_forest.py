@@ -1,5 +1,6 @@
 """Random forests, and their scores by NumPy in float64."""
 
+from collections import namedtuple
 from functools import cache
 from typing import NamedTuple
 
@@ -10,13 +11,9 @@ from grammar.grammars import random_rules, random_symbols
 from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.grammar.chart.compiled import compile_grammar
 from spacy_structlearn.grammar.discriminative import _forest
-from spacy_structlearn.grammar.discriminative.forests import (
-    ForestCounts,
-    Terminals,
-    Weights,
-    coarse_forests,
-)
+from spacy_structlearn.grammar.discriminative.forests import Weights, coarse_forests
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
+from spacy_structlearn.grammar.latent.em import ProductionCounts
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.latent.stages import encode
 from spacy_structlearn.grammar.treebank.data import binarize
@@ -25,6 +22,10 @@ from spacy_structlearn.parallel.shards import split
 
 OFFSETS = ("sentence_cell", "cell_item", "cell_group", "cell_unary", "group_edge", "sentence_root")
 FORMS = 4  # terminals of each tag
+Arrays = namedtuple(
+    "Arrays",
+    "substates binary binary_offsets unary unary_offsets root root_offsets lexical lexical_offsets",
+)
 
 
 class Problem(NamedTuple):
@@ -33,7 +34,7 @@ class Problem(NamedTuple):
     symbols: object
     rules: object
     arrays: dict
-    weights: Weights
+    weights: Arrays
 
     def kernel(self):
         rules = (self.rules.binary, self.rules.unary, self.rules.root)
@@ -65,7 +66,7 @@ def random_weights(rng, symbols, rules, substates, zeros=0.0):
     offsets = [cumulative(sizes) for sizes in rules.sizes(substates).values()]
     offsets.append(cumulative(np.repeat(substates[: symbols.n_tags], FORMS)))
     parts = [part for ends in offsets for part in (values(ends[-1]), ends)]
-    return Weights(substates, *parts)
+    return Arrays(substates, *parts)
 
 
 def random_arrays(rng, symbols, rules, substates, lengths, density, empty):
@@ -143,7 +144,7 @@ class Scores(NamedTuple):
     edges: np.ndarray
     unaries: np.ndarray
     roots: np.ndarray
-    counts: ForestCounts
+    counts: ProductionCounts
 
 
 def numpy_scores(problem, sentence, only_gold=False):
@@ -182,7 +183,7 @@ def numpy_scores(problem, sentence, only_gold=False):
         items = part("cell_item", cell)
         for x in items:
             if is_tag[x]:
-                upper[x] = masks[x] * block("terminal", a["item_terminal"][x], -1)
+                upper[x] = masks[x] * block("lexical", a["item_terminal"][x], -1)
         for group in part("cell_group", cell):
             for e in part("group_edge", group):
                 if used["edge"][e]:
@@ -205,7 +206,7 @@ def numpy_scores(problem, sentence, only_gold=False):
     z = sum(block("root", a["root_rule"][x], -1) @ upper[a["root_item"][x]] for x in tops)
     if not z > 0:
         return None
-    counts = ForestCounts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.terminal)))
+    counts = ProductionCounts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.lexical)))
     edges, roots = np.zeros(len(a["edge_left"])), np.zeros(len(a["root_item"]))
     of_unaries = np.zeros(len(a["unary_rule"]))
 
@@ -244,7 +245,7 @@ def numpy_scores(problem, sentence, only_gold=False):
         for x in items:
             out_upper[x] = out_upper[x] * masks[x]
             if is_tag[x]:
-                count("terminal", a["item_terminal"][x], upper[x] * out_upper[x])
+                count("lexical", a["item_terminal"][x], upper[x] * out_upper[x])
         for group in part("cell_group", cell):
             for e in part("group_edge", group):
                 if used["edge"][e]:
@@ -264,7 +265,7 @@ def numpy_scores(problem, sentence, only_gold=False):
 def numpy_expected_counts(problem, only_gold=False):
     """log Z of all sentences, and sums of expected counts."""
     w = problem.weights
-    totals = ForestCounts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.terminal)))
+    totals = ProductionCounts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.lexical)))
     log_z = []
     for sentence in range(len(problem.arrays["sentence_cell"]) - 1):
         found = numpy_scores(problem, sentence, only_gold)
@@ -306,7 +307,7 @@ def learned(name, kind="smoothed", rounds=2, binarization="right"):
 
 
 def coarse(data, grammar, threshold=0.0, shards=1):
-    """Forests of all trees, in parts, and their terminals."""
+    """Forests of all trees, in parts, and the keys of their terminals."""
     made = []
     for part in split(data.offsets, shards):
         made.append(
@@ -321,36 +322,27 @@ def coarse(data, grammar, threshold=0.0, shards=1):
     keys = np.unique(np.concatenate([forests.terminal_keys for forests in made]))
     for forests in made:
         forests.number_terminals(keys)
-    n_tags = grammar.symbols.n_tags
-    return made, Terminals((keys // n_tags).astype(np.int32), (keys % n_tags).astype(np.int32))
+    return made, keys
 
 
-def generative_weights(grammar, number, terminals):
+def generative_weights(grammar, number, keys):
     """The probabilities of a level, words by way of `Lexicon.scores`."""
     level = grammar.levels[number]
+    words, tags = np.divmod(keys, grammar.symbols.n_tags)
     rows = [
         grammar.lexicon.scores(number, np.array([word], dtype=np.int32))[0][
             slice(*level.offsets[tag : tag + 2])
         ]
-        for word, tag in zip(*terminals, strict=True)
+        for word, tag in zip(words, tags, strict=True)
     ]
-    return Weights(
-        level.substates,
-        level.binary,
-        level.binary_offsets,
-        level.unary,
-        level.unary_offsets,
-        level.root,
-        level.root_offsets,
-        np.concatenate([np.empty(0, np.float32), *rows]),
-        cumulative(level.substates[terminals.tags]),
-    )
+    terminal = np.concatenate([np.empty(0, np.float32), *rows])
+    return Weights(level, terminal, cumulative(level.substates[tags]))
 
 
 def of(forests, weights):
     """Forests as NumPy wants them."""
     arrays = {name: np.array(array) for name, array in forests._arrays.items()}
-    return Problem(forests.data.symbols, forests.data.rules, arrays, weights)
+    return Problem(forests.data.symbols, forests.data.rules, arrays, Arrays(*weights.arrays))
 
 
 def at_level(data, grammar, number, threshold, **more):

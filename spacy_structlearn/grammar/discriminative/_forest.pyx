@@ -22,6 +22,7 @@ from spacy_structlearn.grammar.chart.passes._fine cimport (
 )
 from spacy_structlearn.grammar.chart.passes._structures cimport *
 from spacy_structlearn.kernels.arrays cimport grow_each
+from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts, check_table
 from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
 cdef double LOG_2 = 0.6931471805599453
@@ -45,13 +46,6 @@ PARTS = {
 }
 # An array of each kind of element.
 COUNTED = {kind: name for name, kind in KINDS.items()}
-
-
-def _check_offsets(offsets, total):
-    if not len(offsets) or offsets[0] or offsets[len(offsets) - 1] != total or (
-        (offsets[1:] < offsets[:len(offsets) - 1]).any()
-    ):
-        raise ValueError("offsets that do not delimit parts")
 
 
 cdef class ForestArrays:
@@ -87,9 +81,8 @@ cdef class ForestArrays:
     ):
         self.n_tags, self.n_symbols = n_tags, n_symbols
         self.rules, self.unary_rules, self.root_rules = rules, unary_rules, root_rules[:, None]
-        for array in (rules, unary_rules, root_rules):
-            if np.size(array) and not 0 <= np.min(array) <= np.max(array) < n_symbols:
-                raise ValueError("a rule with an unknown symbol")
+        for array in (rules, unary_rules, root_rules[:, None]):
+            check_table(array, 0, n_symbols, "a rule with an unknown symbol")
         for name in ARRAYS:
             array = arrays[name]
             if not isinstance(array, np.ndarray) or not array.flags.c_contiguous or array.ndim != 1:
@@ -110,11 +103,10 @@ cdef class ForestArrays:
             raise ValueError("rules of the wrong shape")
         counts = {kind: len(arrays[name]) - (name in PARTS) for kind, name in COUNTED.items()}
         for name in ARRAYS:
-            array = arrays[name]
-            if len(array) != counts[KINDS[name]] + (name in PARTS):
-                raise ValueError("arrays of different lengths")
+            array, n = arrays[name], counts[KINDS[name]] + (name in PARTS)
+            check(len(array) == n, "arrays of different lengths")
             if name in PARTS:
-                _check_offsets(array, counts[PARTS[name]])
+                check_starts[int32_t](array, counts[PARTS[name]])
 
     def _check_places(self):
         """Raise ValueError unless all items are what their rules and their cells ask for."""
@@ -229,8 +221,7 @@ cdef class Weights:
     def __cinit__(
         self, ForestArrays f not None, tuple weights, Py_ssize_t begin, Py_ssize_t end
     ):
-        if weights is None or len(weights) != 9:
-            raise ValueError("there must be nine arrays of weights")
+        check(weights is not None and len(weights) == 9, "there must be nine arrays of weights")
         cdef const int32_t[::1] substates = weights[0]
         cdef const float[::1] binary = weights[1], unary = weights[3], root = weights[5]
         cdef const float[::1] terminal = weights[7]
@@ -238,25 +229,22 @@ cdef class Weights:
         cdef const int64_t[::1] root_offsets = weights[6], terminal_offsets = weights[8]
         cdef Py_ssize_t r
         cdef int s, t
-        if not 0 <= begin <= end <= f.n_sentences:
-            raise ValueError("no such sentence")
+        check(0 <= begin <= end <= f.n_sentences, "no such sentence")
         if substates.shape[0] != f.n_symbols or terminal_offsets.shape[0] < f.n_terminals + 1:
             raise ValueError("an array has the wrong size")
+        check_ids(substates, 1, MOST_SUBSTATES + 1, "a symbol with no substates or too many")
         n = np.asarray(substates, dtype=np.int64)
-        if len(n) and not 1 <= n.min() <= n.max() <= MOST_SUBSTATES:
-            raise ValueError("a symbol with no substates or too many")
         for rules, values, offsets in zip(
             (f.rules, f.unary_rules, f.root_rules), weights[1::2], weights[2::2]
         ):
             ends = cumulative(n[np.asarray(rules)].prod(axis=1))
             if len(values) != ends[len(ends) - 1] or not np.array_equal(offsets, ends):
                 raise ValueError("a block has the wrong size")
-        _check_offsets(np.asarray(terminal_offsets), terminal.shape[0])
+        check_starts(terminal_offsets, terminal.shape[0])
         for r in range(f.cell_item[f.sentence_cell[begin]], f.cell_item[f.sentence_cell[end]]):
-            s = substates[f.item_symbol[r]]
+            s, t = substates[f.item_symbol[r]], f.item_terminal[r]
             if s < MOST_SUBSTATES and f.item_mask[r] >> s:
                 raise ValueError("a mask of more substates than there are")
-            t = f.item_terminal[r]
             if t >= 0 and terminal_offsets[t + 1] - terminal_offsets[t] != s:
                 raise ValueError("a word has the wrong number of weights")
         self.arrays, self.forests = weights, f  # which the pointers need
@@ -298,8 +286,7 @@ def expected_counts(
     cdef Work* w = &workspace.work
     cdef unsigned int mode
     cdef float z = 0.0
-    if sums is None or len(sums) != 4:
-        raise ValueError("there must be four arrays of sums")
+    check(sums is not None and len(sums) == 4, "there must be four arrays of sums")
     cdef float[::1] binary = sums[0], unary = sums[1], root = sums[2], terminal = sums[3]
     cdef Weights g = Weights(f, weights, begin, end)
     if log_z.shape[0] != f.n_sentences or left_out.shape[0] != f.n_sentences or (

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chart import _chart
+from ..latent.em import ProductionCounts
 from ..latent.model import Level
 from ..treebank.data import TreebankData
 from ..treebank.lexicon import Lexicon
@@ -25,39 +26,23 @@ EDGE_FACTOR = 0.1  # times the threshold, the posterior below which productions 
 CHUNK = 512  # number of sentences whose counts are added up in float32
 
 
-class Terminals(NamedTuple):
-    """Pairs of a word, an id of `Lexicon.encode`, and a tag that occur in forests: int32 (n)."""
-
-    words: NDArray[np.int32]
-    tags: NDArray[np.int32]
-
-
 class Weights(NamedTuple):
-    """Weights of all productions of one level, float32, and the offsets of their blocks.
+    """Weights of all productions: a level with weights for probabilities, and those of terminals.
 
-    The first seven fields are those of `model.Level`.
-    terminal: one vector of substates for each of some `Terminals`; vector t starts at
+    terminal: float32, one vector of substates for each of some terminals; vector t starts at
         terminal_offsets[t].
     """
 
-    substates: NDArray[np.int32]
-    binary: NDArray[np.float32]
-    binary_offsets: NDArray[np.int64]
-    unary: NDArray[np.float32]
-    unary_offsets: NDArray[np.int64]
-    root: NDArray[np.float32]
-    root_offsets: NDArray[np.int64]
+    level: Level
     terminal: NDArray[np.float32]
     terminal_offsets: NDArray[np.int64]
 
-
-class ForestCounts(NamedTuple):
-    """Expected counts of refined productions, float64, in the layout of `Weights`."""
-
-    binary: NDArray[np.float64]
-    unary: NDArray[np.float64]
-    root: NDArray[np.float64]
-    terminal: NDArray[np.float64]
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All weights, and the offsets of their blocks, as `_forest.expected_counts` takes them."""
+        g = self.level
+        rules = (g.binary, g.binary_offsets, g.unary, g.unary_offsets, g.root, g.root_offsets)
+        return g.substates, *rules, *self[1:]
 
 
 @dataclass(frozen=True)
@@ -219,7 +204,7 @@ class Forests:
         """Prune items with a lower posterior, and productions by this times `EDGE_FACTOR`."""
         arrays = self._arrays
         edges, unaries, roots = _forest.prune(
-            self._forests, self._workspace, tuple(weights), threshold, threshold * EDGE_FACTOR
+            self._forests, self._workspace, weights.arrays, threshold, threshold * EDGE_FACTOR
         )
         kept = {"edge": edges, "unary": unaries, "root": roots, "item": arrays["item_mask"] != 0}
         self._forests = None  # frees each old array as soon as it is replaced
@@ -237,14 +222,14 @@ class Forests:
             arrays[name] = ends[_PLACES[name]][array] if name in _PLACES else array
         self._open()
 
-    def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ForestCounts]:
+    def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ProductionCounts]:
         """log Z of each sentence and the sums of expected counts (equations 2 and 3 of the paper).
 
         log Z is -inf for a sentence that is lost to float32 underflow. Counts are added up in
         float32 over `CHUNK` sentences, and these sums in float64.
         """
-        arrays = (weights.binary, weights.unary, weights.root, weights.terminal)
-        totals = ForestCounts(*(np.zeros(len(array)) for array in arrays))
+        arrays = weights.arrays[1::2]
+        totals = ProductionCounts(*(np.zeros(len(array)) for array in arrays))
         sums = tuple(np.zeros(len(array), dtype=np.float32) for array in arrays)
         log_z = np.full(self.n_sentences, -np.inf)
         for begin in range(0, self.n_sentences, CHUNK):
@@ -268,7 +253,7 @@ class Forests:
             self._workspace,
             begin,
             end,
-            tuple(weights),
+            weights.arrays,
             self._left_out,
             sums,
             log_z,

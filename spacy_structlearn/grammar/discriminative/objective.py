@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from ...arrays import cumulative
 from ...optimize.lbfgs import dot
 from ...parallel.shards import Engine
-from ..latent.em import TreebankDerivations
+from ..latent.em import ProductionCounts, TreebankDerivations
 from ..latent.model import LatentGrammar, Level
 from ..treebank.data import TreebankData
 from ..treebank.lexicon import Backoff, Lexicon, LexiconLevel
 from ..treebank.symbols import substate_columns
-from .forests import ForestCounts, Forests, Terminals, Weights
+from .forests import Forests, Weights
 
 LEAST = 1e-8  # smaller base probabilities are taken for zero
 LARGEST = 40.0  # bound on the logarithm of a weight, so that `_forest` does not overflow
@@ -57,27 +57,27 @@ class TerminalMap:
         weight(T_x, w) = own(T, w)_x + share(T, w) rows[row(w)]_x
 
     lexicon: with expanded rows, see `without_backoff`.
-    substates: int32 (n_tags).
+    keys: int64 (n), of the terminals, see `Forests.terminal_keys`.
 
     offsets: int64 (n + 1), where the vector of each terminal begins.
     """
 
-    def __init__(self, lexicon: Lexicon, terminals: Terminals, substates: NDArray[np.int32]):
-        words, tags = terminals
-        n_words, n_tags = len(lexicon.words), len(substates)
+    def __init__(self, lexicon: Lexicon, keys: NDArray[np.int64], level: Level):
+        n_words, n_tags = len(lexicon.words), len(lexicon.tag_substates[0])
+        substates = level.substates[:n_tags]
+        words, tags = np.divmod(keys, n_tags)
         known = words < n_words
-        row = np.array(words, dtype=np.int64) - n_words
+        row = words - n_words
         share = np.ones(len(words), dtype=np.float64)
         row[known] = lexicon.backoff_rows[words[known]]
         share[known] = lexicon.backoff_weights[words[known]]
         # The pair of a known word and its tag, if the lexicon has it.
         owner = np.repeat(np.arange(n_words), np.diff(lexicon.word_offsets))
-        keys = owner * n_tags + lexicon.pair_tags
+        pairs = owner * n_tags + lexicon.pair_tags
         # The last place stands for a pair that the lexicon does not have.
-        order = np.append(np.argsort(keys, kind="stable"), len(keys))
-        wanted = words.astype(np.int64) * n_tags + tags
-        pair = order[np.searchsorted(keys, wanted, sorter=order[:-1])]
-        has = known & (np.append(keys, -1)[pair] == wanted)
+        order = np.append(np.argsort(pairs, kind="stable"), len(pairs))
+        pair = order[np.searchsorted(pairs, keys, sorter=order[:-1])]
+        has = known & (np.append(pairs, -1)[pair] == keys)
         share[has] += lexicon.pair_weights[pair[has]]
         is_own = lexicon.pair_weights == 0
         pair_offsets = cumulative(np.where(is_own, substates[lexicon.pair_tags], 0))
@@ -96,6 +96,11 @@ class TerminalMap:
         weights[self._has] += own[self._own]
         return weights
 
+    def level_weights(self, level: Level, words: LexiconLevel) -> Weights:
+        """The weights of a level for its forests. level, words: see `Parameterization.refined`."""
+        terminal = self.weights(words.own, words.rows.reshape(-1))
+        return Weights(level, terminal.astype(np.float32), self.offsets)
+
     def counts(
         self, counts: NDArray[np.float64], own: NDArray[np.floating], rows: NDArray[np.floating]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -113,22 +118,22 @@ class TerminalMap:
 class Parameterization:
     """Which productions of a level have a parameter, and the bases of their weights.
 
-    level, words: a generative level. Its structure is used and, for the base "generative", its
-        probabilities.
-    lexicon: without back-off, see `without_backoff`.
+    grammar, number: a level of a generative grammar without back-off, see `without_backoff`. Its
+        structure is used and, for the base "generative", its probabilities.
     base: one of `settings.BASES`.
 
     A parameter vector has the parameters of binary, unary and root productions, of words with a
     vector of their own, and of rows, in this order.
     """
 
-    def __init__(self, level: Level, words: LexiconLevel, lexicon: Lexicon, base: str):
-        self.level = level
-        self.words = words
+    def __init__(self, grammar: LatentGrammar, number: int, base: str):
+        self.level = level = grammar.levels[number]
+        self.lexicon = lexicon = grammar.lexicon
+        self.words = words = lexicon.levels[number]
         self.is_centred = base == "generative"
         self.n_tags = len(lexicon.tag_substates[0])
         self.own_tags = lexicon.pair_tags[lexicon.pair_weights == 0]
-        probabilities = probabilities_of(level, words)
+        probabilities = Parts(level.binary, level.unary, level.root, words.own, words.rows.ravel())
         if base == "generative":
             large = [np.where(p < LEAST, np.float32(0), p) for p in probabilities[:3]]
             self.base = Parts._make([*large, *probabilities[3:]])
@@ -168,9 +173,10 @@ class Parameterization:
     def _split(self, values: NDArray) -> Parts:
         return Parts(*np.split(values, self._bounds[:-1]))
 
-    def refined(self, theta: NDArray[np.float64]) -> tuple[Level, LexiconLevel]:
-        """The level, and its words, with `finite_weights`."""
-        parts = self.finite_weights(theta)
+    def refined(self, parts: Parts | None) -> tuple[Level, LexiconLevel]:
+        """The level, and its words, with these `weights`. Raises ValueError if they are None."""
+        if parts is None:
+            raise ValueError("weights that are too large")
         level = self.level
         rows = parts.rows.reshape(self.words.rows.shape)
         return (
@@ -189,19 +195,6 @@ class Parameterization:
         values = np.concatenate(self.base)
         values[self._support] *= np.exp(theta.astype(np.float32))
         return self._split(values)
-
-    def finite_weights(self, theta: NDArray[np.float64]) -> Parts:
-        """As `weights`. Raises ValueError if a weight is too large."""
-        parts = self.weights(theta)
-        if parts is None:
-            raise ValueError("weights that are too large")
-        return parts
-
-
-def probabilities_of(level: Level, words: LexiconLevel) -> Parts:
-    """The probabilities of a level, one for each production."""
-    rows = np.ascontiguousarray(words.rows).reshape(-1)
-    return Parts(level.binary, level.unary, level.root, words.own, rows)
 
 
 def ancestor_places(
@@ -241,50 +234,26 @@ def ancestor_places(
     )
 
 
-def parameterization_of(grammar: LatentGrammar, number: int, base: str) -> Parameterization:
-    """The parameterization of one level of a generative grammar."""
-    level, words = grammar.levels[number], grammar.lexicon.levels[number]
-    return Parameterization(level, words, grammar.lexicon, base)
-
-
-def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights:
-    """The weights of a level for its forests. parts: see `Parameterization.weights`."""
-    return Weights(
-        level.substates,
-        parts.binary,
-        level.binary_offsets,
-        parts.unary,
-        level.unary_offsets,
-        parts.root,
-        level.root_offsets,
-        terminals.weights(parts.own, parts.rows).astype(np.float32),
-        terminals.offsets,
-    )
-
-
 class GrammarShard:
     """The forests of some sentences, and the derivations of their gold trees.
 
-    terminals: those of all shards, or None if `number` is called later.
+    keys: the terminals of all shards, or None if `number` is called later.
     first: the number of the first sentence of this part of the data.
 
     sentences: int64, the sentences that count: all that float32 has not lost.
     """
 
-    def __init__(self, forests: Forests, terminals: Terminals | None = None, first: int = 0):
+    def __init__(self, forests: Forests, keys: NDArray[np.int64] | None = None, first: int = 0):
         self.forests = forests
         self._first = first
         self._may_lose = True
-        if terminals is not None:
-            self._use(terminals)
+        if keys is not None:
+            self.number(keys)
 
     def number(self, keys: NDArray[np.int64]) -> None:
         """Number the terminals by `keys`; see `Forests.number_terminals`."""
         self.forests.number_terminals(keys)
-        self._use(terminals_of(keys, self.forests.data.symbols.n_tags))
-
-    def _use(self, terminals: Terminals) -> None:
-        self._trees = _trees_of(self.forests, terminals)
+        self._trees = _trees_of(self.forests, keys)
         self.count_only(np.arange(self.forests.n_sentences))
 
     def leave_out(self, lost: NDArray[np.int64]) -> None:
@@ -300,16 +269,13 @@ class GrammarShard:
             self._trees if everything else self._trees.subset(sentences)
         )
 
-    def expected_counts(self, weights: tuple[Level, Weights]) -> tuple[float, ForestCounts]:
+    def expected_counts(self, weights: Weights) -> tuple[float, ProductionCounts]:
         """log P(trees | words), and the expected counts of the trees minus those of the sentences.
-
-        weights: a level, and its arrays.
 
         Returns minus infinity if float32 loses a sentence after the first evaluation since `begin`.
         """
-        level, arrays = weights
-        _, of_trees = self.derivations.expected_counts((level, arrays.terminal))
-        log_z, counts = self.forests.expected_counts(arrays)
+        _, of_trees = self.derivations.expected_counts((weights.level, weights.terminal))
+        log_z, counts = self.forests.expected_counts(weights)
         log_z = log_z[self.sentences]
         is_finite = np.isfinite(self.derivations.values) & np.isfinite(log_z)
         if not is_finite.all():
@@ -336,25 +302,20 @@ class GrammarShard:
         self.derivations.close()
 
 
-def terminals_of(keys: NDArray[np.int64], n_tags: int) -> Terminals:
-    """The terminals of keys word * n_tags + tag; see `Forests.number_terminals`."""
-    words, tags = np.divmod(keys, n_tags)
-    return Terminals(words.astype(np.int32), tags.astype(np.int32))
-
-
-def _trees_of(forests: Forests, terminals: Terminals) -> TreebankData:
+def _trees_of(forests: Forests, keys: NDArray[np.int64]) -> TreebankData:
     """The gold trees of some forests, with terminals as the productions of words."""
     trees = forests.data.subset(forests.trees)
     production = trees.production.copy()
     production[trees.is_word] = forests.gold_terminals()
-    pairs = np.ascontiguousarray(np.stack([terminals.tags, terminals.words], axis=1))
+    words, tags = np.divmod(keys, forests.data.symbols.n_tags)
+    pairs = np.stack([tags, words], axis=1).astype(np.int32)
     return replace(trees, production=production, forms=(), initial=np.empty(0, bool), pairs=pairs)
 
 
 class GrammarLikelihood:
     """The objective of one level, to be minimised: - L(theta) + l2 |theta|^2 / 2.
 
-    terminals: those of all shards.
+    keys: the terminals of all shards.
     engine: of `GrammarShard`s.
     l2: the penalty, 0 or more.
     """
@@ -362,32 +323,22 @@ class GrammarLikelihood:
     def __init__(
         self,
         parameterization: Parameterization,
-        lexicon: Lexicon,
-        terminals: Terminals,
+        keys: NDArray[np.int64],
         engine: Engine,
         l2: float = 0.0,
     ):
         self.parameterization = parameterization
         self.engine = engine
         self.l2 = l2
-        level = parameterization.level
-        n_tags = len(lexicon.tag_substates[0])
-        self._map = TerminalMap(lexicon, terminals, level.substates[:n_tags])
-
-    def weights_at(self, theta: NDArray[np.float64]) -> Weights:
-        """The weights at `theta`. Raises ValueError if they are too large."""
-        parts = self.parameterization.finite_weights(theta)
-        return level_weights(self.parameterization.level, parts, self._map)
+        self._map = TerminalMap(parameterization.lexicon, keys, parameterization.level)
 
     def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """The objective, infinite where weights overflow, and its gradient: float64 (n)."""
         parts = self.parameterization.weights(theta)
         if parts is None:
             return np.inf, np.zeros_like(theta)
-        level = self.parameterization.level
-        refined = Level(level.rules, level.substates, level.ancestors, *parts[:3])
-        arrays = level_weights(level, parts, self._map)
-        value, (*others, terminal) = self.engine.expected_counts((refined, arrays))
+        weights = self._map.level_weights(*self.parameterization.refined(parts))
+        value, (*others, terminal) = self.engine.expected_counts(weights)
         words = self._map.counts(terminal, parts.own, parts.rows)
         gradient = self.parameterization.parameters_of(Parts._make([*others, *words]))
         np.negative(gradient, out=gradient)

@@ -29,8 +29,9 @@ from ..latent.settings import LatentGrammarSettings
 from ..latent.split_merge import NOISE
 from ..latent.stages import StagedTrainer
 from ..treebank.data import TreebankData
+from ..treebank.lexicon import LexiconLevel
 from ..treebank.settings import Trees
-from .forests import ForestStatistics, Terminals, Weights, coarse_forests, joined
+from .forests import ForestStatistics, Weights, coarse_forests, joined
 from .objective import (
     GrammarLikelihood,
     GrammarShard,
@@ -38,9 +39,6 @@ from .objective import (
     Parts,
     TerminalMap,
     ancestor_places,
-    level_weights,
-    parameterization_of,
-    terminals_of,
     without_backoff,
 )
 from .settings import ConditionalGrammarSettings
@@ -48,16 +46,9 @@ from .settings import ConditionalGrammarSettings
 AT_ONCE = 256  # number of sentences whose unpruned forests are in memory at a time
 MEMORY = 5  # number of corrections that L-BFGS keeps
 FLOOR = 1e-3  # least probability that parameters with the base "uniform" start from
+Refined = tuple[Level, LexiconLevel]
 
-
-def initialize(
-    settings: ConditionalGrammarSettings,
-    data: Trees,
-    labels: Sequence[str] = (),
-    previous: LatentGrammar | None = None,
-) -> LatentGrammar:
-    """See `latent.training.initialize`."""
-    return latent.initialize(settings, data, labels, previous)
+initialize = latent.initialize
 
 
 def trainer(settings: ConditionalGrammarSettings, parameters: Any, data: Trees) -> Trainer[Any]:
@@ -65,9 +56,7 @@ def trainer(settings: ConditionalGrammarSettings, parameters: Any, data: Trees) 
 
     Raises StructlearnError for a prior, since weights of productions are no counts.
     """
-    if settings.grammars > 1 and settings.prior is None:
-        return StagedTrainer(settings, data, trainer_of_one)
-    return trainer_of_one(settings, data)
+    return latent.trainer(settings, parameters, data, trainer_of_one)
 
 
 def trainer_of_one(settings: LatentGrammarSettings, data: Trees) -> Trainer[Any]:
@@ -153,8 +142,8 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         grammar = self.generative_grammar()
         levels, words = list(grammar.levels), list(grammar.lexicon.levels)
         for number, theta in self.trained.items():
-            parameters = parameterization_of(grammar, number, self.settings.base)
-            levels[number], words[number] = parameters.refined(theta)
+            parameters = Parameterization(grammar, number, self.settings.base)
+            levels[number], words[number] = parameters.refined(parameters.weights(theta))
         return grammar.with_levels(levels, words)
 
     @property
@@ -185,7 +174,7 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         if optimizer is None:
             start = objective.parameterization.initial(FLOOR)
             if settings.start == "copy" and self._thetas:
-                before = parameterization_of(objectives.grammar, number - 1, settings.base)
+                before = Parameterization(objectives.grammar, number - 1, settings.base)
                 theta = self._thetas[-1]
                 start = copied(before, objective.parameterization, theta, settings.seed)
             optimizer = self._optimizer = self._new_optimizer(start)
@@ -272,16 +261,15 @@ class Objectives:
         self.grammar = grammar
         self._data = data
         self._level = level
-        cascade = [self._weights(number, trained or {}) for number in range(level)]
+        cascade = [self._refined(number, trained or {}) for number in range(level)]
         recipe = settings, grammar, cascade
         parts = [
             (part.start, data.subset(np.arange(part.start, part.stop)))
             for part in split(data.offsets, settings.shards)
         ]
         self.engine = make_engine(partial(_make_shard, recipe), parts, settings.threads)
-        keys = np.unique(np.concatenate(self.engine.map(attrgetter("forests.terminal_keys"))))
-        self.terminals = terminals_of(keys, grammar.symbols.n_tags)
-        self.engine.map(GrammarShard.number, keys)
+        self.keys = np.unique(np.concatenate(self.engine.map(attrgetter("forests.terminal_keys"))))
+        self.engine.map(GrammarShard.number, self.keys)
         self.engine.map(GrammarShard.leave_out, np.asarray(lost, dtype=np.int64))
 
     def close(self) -> None:
@@ -320,32 +308,32 @@ class Objectives:
             raise ValueError(f"the forests of level {self._level} cannot serve level {number}")
         settings, levels = self.settings, self.grammar.levels
         while self._level < number:
-            parts = self._weights(self._level, trained)
-            weights = _level_weights(self.grammar, self._level, parts, self.terminals)
+            refined = self._refined(self._level, trained)
+            weights = _level_weights(self.grammar, refined, self.keys)
             self._level += 1
             self.engine.map(_refine_shard, weights, levels[self._level], settings.threshold)
         self.engine.map(GrammarShard.begin, may_lose)
         return GrammarLikelihood(
-            parameterization_of(self.grammar, number, settings.base),
-            self.grammar.lexicon,
-            self.terminals,
+            Parameterization(self.grammar, number, settings.base),
+            self.keys,
             self.engine,
             settings.l2,
         )
 
-    def _weights(self, number: int, trained: Mapping[int, NDArray[np.float64]]) -> Parts:
-        """The weights of all productions of a level, trained or generative."""
+    def _refined(self, number: int, trained: Mapping[int, NDArray[np.float64]]) -> Refined:
+        """A level, trained or generative."""
         theta = trained.get(number)
         base = "generative" if theta is None else self.settings.base
-        parameters = parameterization_of(self.grammar, number, base)
-        return parameters.finite_weights(parameters.initial(FLOOR) if theta is None else theta)
+        parameters = Parameterization(self.grammar, number, base)
+        theta = parameters.initial(FLOOR) if theta is None else theta
+        return parameters.refined(parameters.weights(theta))
 
 
 def _make_shard(
-    recipe: tuple[ConditionalGrammarSettings, LatentGrammar, Sequence[Parts]],
+    recipe: tuple[ConditionalGrammarSettings, LatentGrammar, Sequence[Refined]],
     part: tuple[int, TreebankData],
 ) -> GrammarShard:
-    """Make forests pruned by a cascade of weights, with terminals numbered by themselves.
+    """Make forests pruned by a cascade of levels, with terminals numbered by themselves.
 
     part: the number of the first sentence, and the trees.
     """
@@ -355,20 +343,16 @@ def _make_shard(
     for begin in range(0, data.n_trees, AT_ONCE):
         trees = range(begin, min(begin + AT_ONCE, data.n_trees))
         forests = coarse_forests(*coarse, trees, settings.threshold)
-        terminals = terminals_of(forests.terminal_keys, grammar.symbols.n_tags)
-        for number, weights in enumerate(cascade):
-            forests.prune(_level_weights(grammar, number, weights, terminals), settings.threshold)
+        keys = forests.terminal_keys
+        for number, refined in enumerate(cascade):
+            forests.prune(_level_weights(grammar, refined, keys), settings.threshold)
             forests.refine(grammar.levels[number + 1])
         parts.append(forests)
     return GrammarShard(joined(data, parts), first=first)
 
 
-def _level_weights(
-    grammar: LatentGrammar, number: int, parts: Parts, terminals: Terminals
-) -> Weights:
-    level, n_tags = grammar.levels[number], grammar.symbols.n_tags
-    lexical = TerminalMap(grammar.lexicon, terminals, level.substates[:n_tags])
-    return level_weights(level, parts, lexical)
+def _level_weights(grammar: LatentGrammar, refined: Refined, keys: NDArray[np.int64]) -> Weights:
+    return TerminalMap(grammar.lexicon, keys, refined[0]).level_weights(*refined)
 
 
 def _refine_shard(shard: GrammarShard, weights: Weights, level: Level, threshold: float) -> None:

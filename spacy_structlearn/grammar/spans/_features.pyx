@@ -18,6 +18,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 import numpy as np
 
+from spacy_structlearn.kernels.checks cimport check, check_ids, check_starts
 from spacy_structlearn.kernels.hashing cimport mix
 
 ctypedef fused real:
@@ -67,7 +68,7 @@ cdef class SpanHasher:
             raise ValueError("there are more templates of spans, tags or places than can be")
         if len(starts) != len(seeds) + 1:
             raise ValueError("starts must say where the terms of each template begin")
-        _check_offsets(starts, len(terms))
+        check_starts(self.starts, len(terms))
         if terms.shape[1] != 3 or shape_column < 0 or min(terms[:, 0], default=0) < SHAPE:
             raise ValueError("the terms must have three numbers and no negative columns")
 
@@ -93,10 +94,9 @@ cdef class SpanHasher:
         cdef bint sound = True
         if words.shape[1] < self.n_columns or items.shape[1] != 3:
             raise ValueError("a template reads a column that is not there")
-        _check_offsets(word_offsets, words.shape[0])
-        _check_offsets(item_offsets, n_items)
-        if item_offsets.shape[0] != n_sentences + 1:
-            raise ValueError("there must be words for each sentence")
+        check_starts(word_offsets, words.shape[0])
+        check_starts(item_offsets, n_items)
+        check(item_offsets.shape[0] == n_sentences + 1, "there must be words for each sentence")
         out = np.full((n_items, width), -1, dtype=np.int32)
         if n_items == 0 or width == 0:
             return out
@@ -127,8 +127,7 @@ cdef class SpanHasher:
                     for t in range(n_templates):
                         if has[kind, t]:
                             placed[i, t] = <int32_t>(mix(keys[kind, t] ^ of_symbol) >> shift)
-        if not sound:
-            raise ValueError("an item has a symbol that is none or is not in its sentence")
+        check(sound, "an item has a symbol that is none or is not in its sentence")
         return out
 
     cdef bint key(
@@ -191,8 +190,7 @@ def scattered(const int32_t[:, ::1] places, const double[::1] values, Py_ssize_t
     """Return the sum of the values of the rows with each place, float64 (size)."""
     cdef Py_ssize_t i, t
     _check_places(places, size)
-    if values.shape[0] != places.shape[0]:
-        raise ValueError("there must be a value for each row")
+    check(values.shape[0] == places.shape[0], "there must be a value for each row")
     result = np.zeros(size)
     cdef double[::1] out = result
     with nogil:
@@ -287,10 +285,8 @@ def step(
     cdef double rate, weight, width, penalty
     cdef float* slot
     _check_table(table, rates)
-    if after < 1:
-        raise ValueError("a step needs a rate")
-    if touched.shape[0] and not 0 <= np.min(touched) <= np.max(touched) < table.shape[0]:
-        raise ValueError("a place is out of range")
+    check(after >= 1, "a step needs a rate")
+    check_ids(touched, 0, table.shape[0], "a place is out of range")
     rate = rates[after] - rates[after - 1]
     with nogil:
         for i in range(touched.shape[0]):
@@ -309,13 +305,6 @@ def step(
             slot[0] = <float>weight
             slot[2] = 0.0
             slot[3] = <float>after
-
-
-def _check_offsets(offsets, n):
-    if len(offsets) == 0 or offsets[0] != 0 or offsets[len(offsets) - 1] != n or (
-        np.less(offsets[1:], offsets[:len(offsets) - 1]).any()  # a difference might overflow
-    ):
-        raise ValueError("offsets must begin at 0, ascend and end at the number of rows")
 
 
 def _check_places(places, n):

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from grammar.numpy_forest import (
     OFFSETS,
+    Arrays,
     numpy_expected_counts,
     random_problem,
 )
 
 from spacy_structlearn.grammar.discriminative import _forest
-from spacy_structlearn.grammar.discriminative.forests import ForestCounts, Weights
+from spacy_structlearn.grammar.latent.em import ProductionCounts
 
 LENGTHS = (1, 4, 2, 1, 3)
 KEPT = ("edge_left", "unary_rule", "root_rule")
@@ -22,14 +23,14 @@ def expected_counts(problem, begin=0, end=None, left_out=()):
     """log Z and counts."""
     forests = problem.kernel()
     w = problem.weights
-    parts = w.binary, w.unary, w.root, w.terminal
+    parts = w.binary, w.unary, w.root, w.lexical
     sums = tuple(np.zeros(len(part), dtype=np.float32) for part in parts)
     log_z = np.full(forests.n_sentences, np.nan)
     end = forests.n_sentences if end is None else end
     skip = np.zeros(forests.n_sentences, dtype=np.uint8)
     skip[list(left_out)] = 1
     _forest.expected_counts(forests, _forest.Scratch(), begin, end, tuple(w), skip, sums, log_z)
-    return log_z, ForestCounts(*sums)
+    return log_z, ProductionCounts(*sums)
 
 
 def check(problem, rtol=1e-4):
@@ -92,7 +93,7 @@ def spread_out(seed, low, high):
     w = problem.weights
     parts = {
         name: (10.0 ** rng.uniform(low, high, len(getattr(w, name)))).astype(np.float32)
-        for name in ForestCounts._fields
+        for name in Arrays._fields[1::2]
     }
     return problem._replace(weights=w._replace(**parts))
 
@@ -114,7 +115,7 @@ def test_overflow_is_no_derivation(value):
     """And no crash."""
     problem = random_problem(6, (4, 1), (2, 3), zeros=0.0, density=1.0)
     w = problem.weights
-    for name in ("binary", "unary", "root", "terminal"):
+    for name in ("binary", "unary", "root", "lexical"):
         array = np.full_like(getattr(w, name), value)
         other = problem._replace(weights=w._replace(**{name: array}))
         log_z, _ = expected_counts(other)
@@ -188,14 +189,14 @@ def test_rules_of_unknown_symbols(name):
         problem.kernel()
 
 
-@pytest.mark.parametrize("name", Weights._fields)
+@pytest.mark.parametrize("name", Arrays._fields)
 def test_weights_that_do_not_fit(name):
     problem = fine()
     good = getattr(problem.weights, name)
     wrong = [good[:-1].copy(), good.astype(float)]
     wrong += [good * 0, good + 1, good + 63] if good.dtype != np.float32 else []
     w = problem.weights
-    sums = tuple(np.zeros_like(part) for part in (w.binary, w.unary, w.root, w.terminal))
+    sums = tuple(np.zeros_like(part) for part in (w.binary, w.unary, w.root, w.lexical))
     skip, log_z = np.zeros(3, np.uint8), np.empty(3)
     forests, workspace = problem.kernel(), _forest.Scratch()
     for array in wrong:

@@ -13,21 +13,19 @@ from grammar.numpy_forest import (
     of,
 )
 
-from spacy_structlearn.grammar.discriminative.forests import Terminals
 from spacy_structlearn.grammar.discriminative.objective import (
     LARGEST,
     LEAST,
     GrammarLikelihood,
     GrammarShard,
+    Parameterization,
     Parts,
     TerminalMap,
-    parameterization_of,
     without_backoff,
 )
 from spacy_structlearn.grammar.discriminative.settings import BASES
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.parallel.shards import Engine
-from spacy_structlearn.pipeline.architectures import estimator as learner
 
 KINDS = ("smoothed", "simple", "tied")
 FLOOR = 1e-3
@@ -47,8 +45,8 @@ def objective(
     data, grammar = learned(name, kind)
     made, terminals, _ = at_level(data, grammar, number, threshold, shards=shards)
     engine = Engine([GrammarShard(forests, terminals) for forests in made], threads)
-    parameters = parameterization_of(grammar, number, base)
-    return GrammarLikelihood(parameters, grammar.lexicon, terminals, engine, l2)
+    parameters = Parameterization(grammar, number, base)
+    return GrammarLikelihood(parameters, terminals, engine, l2)
 
 
 def theta_of(likelihood, seed=0, noise=0.3):
@@ -57,17 +55,11 @@ def theta_of(likelihood, seed=0, noise=0.3):
     return start + rng.normal(scale=noise, size=len(start))
 
 
-def tag_substates(grammar, number):
-    return grammar.levels[number].substates[: grammar.symbols.n_tags]
-
-
 # --- words ---------------------------------------------------------------------------------------
 def all_terminals(grammar):
     """Every id of a word, unknown ones too, with every tag."""
-    n_tags = grammar.symbols.n_tags
     n_words = len(grammar.lexicon.words) + len(grammar.lexicon.signatures) + 1
-    words, tags = np.divmod(np.arange(n_words * n_tags), n_tags)
-    return Terminals(words.astype(np.int32), tags.astype(np.int32))
+    return np.arange(n_words * grammar.symbols.n_tags)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -75,7 +67,7 @@ def all_terminals(grammar):
 def test_terminals_have_the_scores_of_the_lexicon(kind, number):
     _, grammar = learned("toy", kind)
     terminals = all_terminals(grammar)
-    mapped = TerminalMap(grammar.lexicon, terminals, tag_substates(grammar, number))
+    mapped = TerminalMap(grammar.lexicon, terminals, grammar.levels[number])
     level = grammar.lexicon.levels[number]
     found = mapped.weights(level.own, level.rows.reshape(-1))
     wanted = generative_weights(grammar, number, terminals)
@@ -86,27 +78,12 @@ def test_terminals_have_the_scores_of_the_lexicon(kind, number):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_backoff_words_score_the_same(kind):
-    settings = {
-        "smoothed": {},
-        "simple": {"lexicon": "simple"},
-        "tied": {"word_backoff": "signature"},
-    }
-    trainer = learner(
-        LatentGrammarSettings(
-            rounds=1,
-            split_iterations=2,
-            merge_iterations=1,
-            smooth_iterations=1,
-            min_word_count=2,
-            **settings[kind],
-            root="R",
-        )
-    ).trainer(None, treebanks.toy())
-    while trainer.step():
-        pass
-    grammar = trainer.parameters()
+    kinds = {"simple": {"lexicon": "simple"}, "tied": {"word_backoff": "signature"}}
+    brief = {"rounds": 1, "split_iterations": 2, "merge_iterations": 1, "smooth_iterations": 1}
+    settings = LatentGrammarSettings(**brief, min_word_count=2, **kinds.get(kind, {}), root="R")
+    grammar = treebanks.learned(settings, treebanks.toy())
     whole = without_backoff(grammar)
-    ids = np.unique(all_terminals(grammar).words)
+    ids = np.unique(all_terminals(grammar) // grammar.symbols.n_tags).astype(np.int32)
     for number in range(2):
         wanted = grammar.lexicon.scores(number, ids)
         np.testing.assert_allclose(whole.lexicon.scores(number, ids), wanted, rtol=1e-6)
@@ -121,7 +98,7 @@ def test_the_generative_base(kind, number):
     """Parameters of 0 are the generative weights; what is zero has none."""
     _, grammar = learned("short", kind)
     level, words = grammar.levels[number], grammar.lexicon.levels[number]
-    parameters = parameterization_of(grammar, number, "generative")
+    parameters = Parameterization(grammar, number, "generative")
     start = parameters.initial(FLOOR)
     assert not start.any()
     found = parameters.weights(start)
@@ -135,7 +112,7 @@ def test_the_generative_base(kind, number):
         small = LEAST if name in ("binary", "unary", "root") else 0
         np.testing.assert_array_equal(part, np.where(array < small, 0, array))
     assert parameters.n_parameters == sum(np.count_nonzero(part) for part in found)
-    refined, its = parameters.refined(start)
+    refined, its = parameters.refined(found)
     assert refined.n_productions == sum(np.count_nonzero(part) for part in found[:3])
     np.testing.assert_array_equal(its.rows, words.rows)
 
@@ -146,7 +123,7 @@ def test_the_uniform_base(kind, number):
     """Each production seen has a parameter; it starts from the probability, or the floor."""
     _, grammar = learned("short", kind)
     level, words = grammar.levels[number], grammar.lexicon.levels[number]
-    parameters = parameterization_of(grammar, number, "uniform")
+    parameters = Parameterization(grammar, number, "uniform")
     found = parameters.weights(parameters.initial(FLOOR))
     for part, array in zip(
         found[:4], (level.binary, level.unary, level.root, words.own), strict=True
@@ -177,9 +154,7 @@ def test_weights_that_are_too_large(value):
         assert found == np.inf
         assert not gradient.any()
         with pytest.raises(ValueError, match="too large"):
-            likelihood.weights_at(other)
-        with pytest.raises(ValueError, match="too large"):
-            parameters.refined(other)
+            parameters.refined(parameters.weights(other))
     # As large as may be: finite, or lost, but nothing in between.
     found, gradient = likelihood.value_and_grad(theta + LARGEST - 0.01)
     assert not np.isnan(found)
@@ -191,8 +166,8 @@ def numpy_value_and_grad(likelihood, theta):
     """In float64, of the float32 weights; the tree's side from the forests' own trees."""
     parameters = likelihood.parameterization
     parts = parameters.weights(theta)
-    weights = likelihood.weights_at(theta)
     mapped = likelihood._map
+    weights = mapped.level_weights(*parameters.refined(parts))
     value, gradient = 0.0, np.zeros(len(theta))
     for shard in likelihood.engine.shards:
         problem = of(shard.forests, weights)
@@ -267,7 +242,7 @@ def test_a_sentence_that_float32_loses_has_no_part_in_value_or_gradient():
     rest = data.subset(np.delete(np.arange(data.n_trees), lost))
     made, terminals, _ = at_level(rest, grammar, 1, 1e-4)
     engine = Engine([GrammarShard(forests, terminals) for forests in made])
-    other = GrammarLikelihood(likelihood.parameterization, grammar.lexicon, terminals, engine, 0.0)
+    other = GrammarLikelihood(likelihood.parameterization, terminals, engine, 0.0)
     wanted, its = other.value_and_grad(theta)
     assert value == pytest.approx(wanted, rel=1e-5)
     np.testing.assert_allclose(gradient, its, rtol=1e-4, atol=1e-5)

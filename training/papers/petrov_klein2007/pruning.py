@@ -16,12 +16,12 @@ from spacy_structlearn.grammar.chart import _chart
 from spacy_structlearn.grammar.chart.compiled import compile_grammar
 from spacy_structlearn.grammar.discriminative import objective
 from spacy_structlearn.grammar.discriminative.forests import (
-    ForestCounts,
     ForestStatistics,
     Weights,
     coarse_forests,
 )
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.latent.em import ProductionCounts
 from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
 from spacy_structlearn.grammar.treebank.data import TreebankData
 from spacy_structlearn.grammar.treebank.lexicon import Lexicon
@@ -79,11 +79,11 @@ class RebuiltForests:
         """Add a level to the cascade: prune with these weights, and refine to this level."""
         self._cascade.append((weights, level))
 
-    def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ForestCounts]:
+    def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ProductionCounts]:
         threshold = self._threshold
-        arrays = (weights.binary, weights.unary, weights.root, weights.terminal)
+        arrays = weights.arrays[1::2]
         sums = tuple(np.zeros(len(array), dtype=np.float32) for array in arrays)
-        totals = ForestCounts(*(np.zeros(len(array)) for array in arrays))
+        totals = ProductionCounts(*(np.zeros(len(array)) for array in arrays))
         log_z = np.full(self.n_sentences, -np.inf)
         made = ForestStatistics(self.n_sentences, 0, 0, 0, 0)
         for place in self._counted.tolist():
@@ -139,21 +139,21 @@ class RebuiltObjective:
     ):
         threshold = 0.0 if regime == "none" else settings.threshold
         forests = RebuiltForests(data, grammar, threshold)
-        terminals = objective.terminals_of(forests.terminal_keys, grammar.symbols.n_tags)
+        keys = forests.terminal_keys
         for number in range(grammar.depth):
-            parameters = objective.parameterization_of(grammar, number, "generative")
-            parts = parameters.finite_weights(np.zeros(parameters.n_parameters))
-            substates = parameters.level.substates[: grammar.symbols.n_tags]
-            lexical = objective.TerminalMap(grammar.lexicon, terminals, substates)
-            weights = objective.level_weights(parameters.level, parts, lexical)
+            parameters = objective.Parameterization(grammar, number, "generative")
+            parts = parameters.weights(np.zeros(parameters.n_parameters))
+            level, words = parameters.refined(parts)
+            weights = objective.TerminalMap(grammar.lexicon, keys, level).level_weights(
+                level, words
+            )
             forests.refine(weights, grammar.levels[number + 1])
         self._forests: Any = forests
-        self._shard = objective.GrammarShard(self._forests, terminals)
+        self._shard = objective.GrammarShard(self._forests, keys)
         self._n_trees = data.n_trees
         self.objective = objective.GrammarLikelihood(
-            objective.parameterization_of(grammar, grammar.depth, "generative"),
-            grammar.lexicon,
-            terminals,
+            objective.Parameterization(grammar, grammar.depth, "generative"),
+            keys,
             Engine([self._shard]),
         )
 
