@@ -1,12 +1,9 @@
-"""Grouping, look-up and counting against NumPy and dictionaries."""
+"""Seeds of sets of variables, and the checks of the kernel; for counts see `test_bayes_net`."""
 
-from collections import Counter
 from itertools import combinations
 
 import numpy as np
 import pytest
-from classification.nets import joint_counts, tables
-from hypothesis import given, settings
 
 from spacy_structlearn.classification.nets._counts import BayesNetKernel
 from spacy_structlearn.classification.nets.counts import (
@@ -14,35 +11,6 @@ from spacy_structlearn.classification.nets.counts import (
 )
 
 SUBSETS = [subset for size in range(5) for subset in combinations(range(4), size)]
-
-
-def values(row, subset):
-    return tuple(row[i] for i in subset)
-
-
-@settings(max_examples=30)
-@given(tables())
-def test_counts_of_all_sets(table):
-    rows, labels = table
-    counts = joint_counts(rows, labels)
-    data = [(*row, label) for row, label in zip(rows, labels, strict=True)]
-    for subset in SUBSETS:
-        expected = Counter(values(row, subset) for row in data)
-        found = counts.group(subset)
-        assert sorted(found.counts.tolist()) == sorted(expected.values())
-        for row, place in zip(data, found.ids.tolist(), strict=True):
-            assert found.counts[place] == expected[values(row, subset)]
-        np.testing.assert_array_equal(found.index.find(found.keys), np.arange(len(found.keys)))
-        for variable in set(range(4)) - set(subset):
-            distinct = counts.distinct(subset, variable)
-            assert len(distinct) == len(found.keys)
-            for row, place in zip(data, found.ids.tolist(), strict=True):
-                inside = {
-                    other[variable]
-                    for other in data
-                    if values(other, subset) == values(row, subset)
-                }
-                assert distinct[place] == len(inside)
 
 
 def test_seeds_go_by_names():

@@ -5,7 +5,6 @@ import pytest
 from classification.nets import (
     LABELS,
     VARIABLES,
-    SlowNet,
     joint_counts,
     structures,
     tables,
@@ -17,19 +16,6 @@ from scipy.optimize import approx_fprime
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.classification.nets import witten_bell
 from spacy_structlearn.classification.nets.counts import CountedInstances
-
-D_VALUES = st.floats(0.01, 100)
-
-
-def fill(structure, numbers):
-    """Some d for each table: from a list that goes round."""
-    numbers, place = list(numbers), 0
-    d = {}
-    for variable, parents in {None: (), **structure}.items():
-        size = 1 if variable is None else len(parents) + 2
-        d[variable] = [numbers[(place + k) % len(numbers)] for k in range(size)]
-        place += size
-    return d
 
 
 def family_of(instances, variable, parents):
@@ -43,22 +29,6 @@ def families(instances, structure):
         variable: family_of(instances, target if variable is None else variable, parents)
         for variable, parents in {None: (), **structure}.items()
     }
-
-
-@settings(max_examples=30)
-@given(tables(), tables(max_size=4), structures(), st.lists(D_VALUES, min_size=1, max_size=5))
-def test_probabilities(table, others, structure, numbers):
-    counts, slow = joint_counts(*table), SlowNet(*table)
-    instances = CountedInstances(counts, Table.of(others[0], VARIABLES).symbols)
-    d = fill(structure, numbers)
-    for variable, family in families(instances, structure).items():
-        p = witten_bell.probabilities(family, d[variable])
-        p = np.broadcast_to(p, instances.shape)
-        parents = structure.get(variable, ())
-        for i, row in enumerate(others[0]):
-            for j, label in enumerate(LABELS):
-                wanted = slow.probability(variable, parents, (*row, label), d[variable])
-                assert p[i, j] == pytest.approx(wanted, rel=1e-9)
 
 
 def test_by_hand():

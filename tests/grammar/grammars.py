@@ -79,26 +79,17 @@ def random_level(rng, rules, substates, ancestors, zeros=0.0):
         values = rng.random(int(sizes.sum())) ** 2 + 1e-3
         values[rng.random(len(values)) < zeros] = 0
         parts.append(values)
-    level = Level(rules, substates, ancestors, *(np.zeros(len(p), np.float32) for p in parts))
-    total = np.zeros(level.size)
-    for values, symbols, offsets in (
-        (parts[0], rules.binary, level.binary_offsets),
-        (parts[1], rules.unary, level.unary_offsets),
-    ):
-        for parent, (low, high) in zip(symbols[:, 0], pairwise(offsets), strict=True):
-            place = slice(*level.offsets[parent : parent + 2])
-            total[place] += values[low:high].reshape(substates[parent], -1).sum(axis=1)
+    return normalized(Level(rules, substates, ancestors, *parts))
+
+
+def normalized(level):
+    """The level, whose rules are scaled in place so that those of each substate sum to 1."""
+    total = level.sums()
     total[total == 0] = 1
-    for values, symbols, offsets in (
-        (parts[0], rules.binary, level.binary_offsets),
-        (parts[1], rules.unary, level.unary_offsets),
-    ):
-        for parent, (low, high) in zip(symbols[:, 0], pairwise(offsets), strict=True):
-            place = slice(*level.offsets[parent : parent + 2])
-            block = values[low:high].reshape(substates[parent], -1)
-            block /= total[place, None]
-    level.binary[:], level.unary[:] = parts[0], parts[1]
-    level.root[:] = parts[2] / max(parts[2].sum(), 1e-9)
+    for kind in ("binary", "unary"):
+        values = getattr(level, kind)
+        values[values != 0] /= total[level.entry_states(kind)[1][:, 0]]
+    level.root[:] /= max(level.root.sum(), 1e-9)
     return level
 
 
@@ -223,15 +214,7 @@ def grammar_from(tags, phrases, binary, unary, root, words, intermediates=(), to
 
 def with_lexicon(grammar, lexicon):
     """The grammar with another lexicon."""
-    return LatentGrammar(
-        grammar.symbols,
-        grammar.rules,
-        grammar.levels,
-        lexicon,
-        grammar.chains,
-        binarization=grammar.binarization,
-        temperature=grammar.temperature,
-    )
+    return grammar.replaced(lexicon=lexicon)
 
 
 def refined(grammar, seed=0, noise=0.5):
@@ -253,36 +236,12 @@ def refined(grammar, seed=0, noise=0.5):
         for u in range(len(rules.unary))
     ]
     root = disturbed(np.repeat(last.root, 2)) / 2
-    offsets = np.cumsum([0, *substates])
-    total = np.zeros(offsets[-1])
-    for blocks, symbols in ((binary, rules.binary), (unary, rules.unary)):
-        for block, parent in zip(blocks, symbols[:, 0], strict=True):
-            total[offsets[parent] : offsets[parent + 1]] += block.reshape(len(block), -1).sum(1)
-    total[total == 0] = 1
-    for blocks, symbols in ((binary, rules.binary), (unary, rules.unary)):
-        for block, parent in zip(blocks, symbols[:, 0], strict=True):
-            scale = total[offsets[parent] : offsets[parent + 1]]
-            block /= scale.reshape(-1, *[1] * (block.ndim - 1))
     ancestors = np.concatenate([np.arange(n) // 2 for n in substates]).astype(np.int32)
-    level = Level(
-        rules,
-        substates,
-        ancestors,
-        np.concatenate([np.empty(0), *(block.reshape(-1) for block in binary)]),
-        np.concatenate([np.empty(0), *(block.reshape(-1) for block in unary)]),
-        root / root.sum(),
-    )
-    factors = disturbed(np.ones(offsets[n_tags]))
+    blocks = (np.concatenate([np.empty(0), *map(np.ravel, part)]) for part in (binary, unary))
+    level = normalized(Level(rules, substates, ancestors, *blocks, root))
+    factors = disturbed(np.ones(level.offsets[n_tags]))
     lexicon = Refined(grammar.lexicon, len(grammar.levels), factors)
-    return LatentGrammar(
-        grammar.symbols,
-        rules,
-        [*grammar.levels, level],
-        lexicon,
-        grammar.chains,
-        binarization=grammar.binarization,
-        temperature=grammar.temperature,
-    )
+    return grammar.replaced(levels=[*grammar.levels, level], lexicon=lexicon)
 
 
 def as_members(grammar, other):
@@ -290,13 +249,8 @@ def as_members(grammar, other):
     end = other.levels[-1]
     nothing = np.zeros_like(end.ancestors)
     member = Level(grammar.rules, end.substates, nothing, end.binary, end.unary, end.root)
-    return LatentGrammar(
-        grammar.symbols,
-        grammar.rules,
-        [*grammar.levels, member],
-        Table(WORDS, [*grammar.lexicon.tables, other.lexicon.tables[-1]]),
-        members=1,
-    )
+    words = Table(WORDS, [*grammar.lexicon.tables, other.lexicon.tables[-1]])
+    return grammar.replaced(levels=[*grammar.levels, member], lexicon=words, members=1)
 
 
 def chain_grammar(n_levels=1):

@@ -1,8 +1,7 @@
 """Random derivations, and a sigmoid belief network over them that is obviously right.
 
 NumPy in float64: eta (eq. 4 of Titov & Henderson, 2007), feed-forward means, the incremental mean
-field (eq. 8) by Newton's method with whole matrices, and the coordinate ascent of the paper, one
-mean at a time; gradients by finite differences.
+field (eq. 8) by Newton's method with whole matrices; gradients by finite differences.
 """
 
 from functools import cache
@@ -11,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from isbn.automaton import legal, replay
-from scipy.optimize import brentq
 
 from spacy_structlearn.isbn import derivation
 from spacy_structlearn.isbn._network import Network
@@ -263,32 +261,9 @@ def newton(theta, seen, tolerance=1e-12):
             if lower_bound(sigma(after), theta, seen) >= before - 1e-14 * abs(before):
                 break
         phi = after
+    else:
+        assert np.abs(force[free]).max() <= 1e-8  # it is at the maximum
     return phi
-
-
-def coordinate_ascent(theta, seen, tolerance=1e-11, sweeps=2000):
-    """phi at the maximum of L as the paper finds it: by a search along each mean in turn."""
-    theta = np.clip(theta, -LIMIT, LIMIT)
-    phi = theta.copy()
-    mu = sigma(phi)
-
-    def pull(value, i):
-        mu[i] = sigma(value)
-        return value - slope(mu, theta, seen)[i]
-
-    for _ in range(sweeps):
-        before = phi.copy()
-        for i in range(len(phi)):
-            if pull(LIMIT, i) <= 0:
-                phi[i] = LIMIT
-            elif pull(-LIMIT, i) >= 0:
-                phi[i] = -LIMIT
-            else:
-                phi[i] = brentq(pull, -LIMIT, LIMIT, args=(i,), xtol=1e-14, rtol=1e-14)
-            mu[i] = sigma(phi[i])
-        if np.abs(phi - before).max() <= tolerance:
-            return phi
-    raise AssertionError("not at the maximum after all sweeps")
 
 
 # --- the network ---------------------------------------------------------------------------------

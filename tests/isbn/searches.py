@@ -107,15 +107,3 @@ def words_of(network, sentence):
 def most_states(sentence, beam, k, max_pops, is_last):
     """How many states there may be before or after a word."""
     return max_pops + (max(beam, k) * (len(sentence.offsets) - 1) if is_last else 0)
-
-
-def enumerate_all(network, sentence):
-    """Every derivation, [(score, moves)], best first."""
-    found, open_ = [], [(0.0, ())]
-    last = words_of(network, sentence)[-1][0]
-    while open_:
-        score, moves = open_.pop()
-        for more, move in alternatives(network, moves, sentence):
-            longer = (*moves, move)
-            (found if ends_word(network, longer, last) else open_).append((score + more, longer))
-    return sorted(found, key=lambda x: -x[0])

@@ -8,15 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from isbn.automaton import legal, replay
 from isbn.networks import (
-    Decision,
     Move,
-    coordinate_ascent,
     derivations,
     finite_differences,
     log_likelihoods,
     make_symbols,
     moves_of,
-    newton,
     random_problem,
     with_symbols,
 )
@@ -68,17 +65,6 @@ def check_gradient(value, gradient, problem, rtol=1e-8):
 
 
 # --- against NumPy -------------------------------------------------------------------------------
-@settings(deadline=None, max_examples=20)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 13), st.booleans())
-def test_newton_is_coordinate_ascent(seed, n, m, is_strong):
-    """The reference of the kernel ends at the means of the paper's algorithm."""
-    rng = np.random.default_rng(seed)
-    theta = rng.normal(scale=8.0 if is_strong else 1.0, size=n)
-    rows = rng.normal(scale=8.0 if is_strong else 1.0, size=(m, n))
-    seen = [Decision(rows, rng.normal(size=m), int(rng.integers(m)))]
-    np.testing.assert_allclose(newton(theta, seen), coordinate_ascent(theta, seen), atol=1e-8)
-
-
 @settings(deadline=None, max_examples=30)
 @given(problems(scales=(0.3, 1.0, 3.0, 8.0)))
 def test_log_likelihood_is_numpy(problem):

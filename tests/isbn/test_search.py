@@ -1,4 +1,4 @@
-"""The kernel of the search: against a plain search, enumeration and the likelihoods of training."""
+"""The kernel of the search: against a plain search and the likelihoods of training."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from isbn.networks import (
     random_weights,
 )
 from isbn.networks import moves_of as sequence_of
-from isbn.searches import enumerate_all, random_network, search, sentence
+from isbn.searches import random_network, search, sentence
 
 from spacy_structlearn.isbn import _search
 from spacy_structlearn.isbn.derivation import LeftCornerDerivations
@@ -119,23 +119,6 @@ def test_same_as_the_plain_search(problem, beam, branching, k, max_pops, margin)
     else:
         assert found == [moves for _, moves in wanted]
         np.testing.assert_allclose(scores, [score for score, _ in wanted], atol=1e-8)
-
-
-@pytest.mark.parametrize("mean_field", [False, True])
-@pytest.mark.parametrize(
-    ("n_labels", "max_projects", "n_words"), [(0, 0, 4), (1, 1, 2), (3, 2, 1), (2, 1, 1)]
-)
-def test_a_wide_beam_finds_all_there_is(n_labels, max_projects, n_words, mean_field):
-    rng = np.random.default_rng(n_labels)
-    network = random_network(rng, n_labels, 2, mean_field=mean_field, max_projects=max_projects)
-    words = sentence(network.symbols, n_words, rng, most=2)
-    wanted = enumerate_all(network, words)
-    assert len(wanted) > 1
-    k = len(wanted)
-    scores, found, (is_fallback, *_) = run(network, words, k, k, k)
-    assert not is_fallback
-    assert found == [moves for _, moves in wanted]
-    np.testing.assert_allclose(scores, [score for score, _ in wanted], atol=1e-8)
 
 
 @pytest.mark.parametrize("mean_field", [False, True])

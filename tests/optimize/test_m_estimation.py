@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.optimize import approx_fprime, brentq
+from scipy.optimize import approx_fprime
 from scipy.optimize import minimize as scipy_minimize
 from scipy.sparse.linalg import aslinearoperator
 
@@ -92,39 +92,6 @@ def test_dual_rises_and_bounds_the_minimum(seed, c):
         before = after
     at_zero = optimizer.objective.value(np.zeros_like(expectations))
     assert before <= at_zero + 1e-9
-
-
-def slow_epoch(dense, expectations, c, order, alpha):
-    """One pass over the examples, by SciPy's root finder on dG / d alpha_i."""
-    n = len(dense)
-    for i in order:
-
-        def slope(x, i=i):
-            changed = alpha.copy()
-            changed[i] = np.exp(x)
-            return x + dense[i] @ (c * (dense.T @ changed / n - expectations))
-
-        alpha[i] = np.exp(brentq(slope, -1000.0, 100.0, xtol=1e-13))
-    return alpha, c * (dense.T @ alpha / n - expectations)
-
-
-@pytest.mark.parametrize("c", [0.1, 30.0])
-def test_epoch(c):
-    counts, dense, expectations = problem()
-    n = len(dense)
-    rows = (
-        counts.indptr.astype(np.int64),
-        counts.indices.astype(np.int32),
-        counts.data.astype(np.float64),
-    )
-    norms = DualCoordinateDescent(counts, expectations, c=c)._norms
-    np.testing.assert_array_equal(norms, (dense**2).sum(axis=1))
-    alpha, order = np.ones(n), np.random.default_rng(0).permutation(n)
-    w = c * (dense.T @ alpha / n - expectations)
-    wanted_alpha, wanted_w = slow_epoch(dense, expectations, c, order, alpha.copy())
-    _dual.epoch(*rows, norms, order, c, w, alpha)
-    np.testing.assert_allclose(alpha, wanted_alpha, rtol=1e-9)
-    np.testing.assert_allclose(w, wanted_w, rtol=1e-9, atol=1e-9)
 
 
 def test_kernel_checks_its_arrays():

@@ -158,19 +158,6 @@ def numpy_forward_backward(scores, transitions, initial=0.0, final=0.0):
     return log_z, np.exp(alpha + beta - log_z), expectations
 
 
-def numpy_viterbi(scores, transitions, initial=0.0, final=0.0):
-    best, back = scores[0] + initial, []
-    for score in scores[1:]:
-        through = best[:, None] + transitions
-        back.append(through.argmax(axis=0))
-        best = through.max(axis=0) + score
-    best = best + final
-    path = [int(best.argmax())]
-    for pointers in reversed(back):
-        path.append(int(pointers[path[-1]]))
-    return path[::-1], float(best.max())
-
-
 def enumerate_labels(model, rows, allowed=None):
     """Every sequence of labels of a short sentence and its score, -inf for the impossible.
 

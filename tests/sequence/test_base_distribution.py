@@ -14,7 +14,7 @@ from spacy_structlearn.sequence.estimators import base_distribution as bases
 from spacy_structlearn.sequence.estimators.base_distribution import BaseDistribution
 from spacy_structlearn.sequence.estimators.emissions import Emission
 from spacy_structlearn.sequence.estimators.hmm import close_columns, hidden_markov, locally_uniform
-from spacy_structlearn.sequence.layout.features import SHA_PEREIRA
+from spacy_structlearn.sequence.layout.features import SHA_PEREIRA, UNKNOWN
 
 WINDOWS = (
     "bias",
@@ -59,7 +59,8 @@ def probability(base, columns, labels):
     q = np.prod([base.t[tuple(padded[i - 2 : i + 1])] for i in range(2, len(padded))])
     for row, label in zip(columns, labels, strict=True):
         for emission, symbol in zip(base.emissions, row, strict=True):
-            q *= emission.table[np.flatnonzero(emission.symbols == symbol)[0], label]
+            known = symbol if symbol in emission.symbols else UNKNOWN
+            q *= emission.table[np.flatnonzero(emission.symbols == known)[0], label]
     return q
 
 

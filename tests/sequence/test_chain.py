@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 from sequence.chains import (
     numpy_forward_backward,
     numpy_scores,
-    numpy_viterbi,
     sentences,
 )
 
 from spacy_structlearn.kernels.index import KeyIndex
-from spacy_structlearn.sequence.chain import _chain, _segments
+from spacy_structlearn.sequence.chain import _chain
 from spacy_structlearn.sequence.layout import _predicates
 
 cases = st.tuples(
@@ -78,23 +77,6 @@ def test_long_sentences_neither_underflow_nor_overflow():
         expected = numpy_forward_backward(scores, transitions)
         assert value == pytest.approx(expected[0], rel=1e-12)
         np.testing.assert_allclose(marginals, expected[1], atol=1e-7)
-
-
-@settings(max_examples=30)
-@given(cases)
-def test_viterbi(case):
-    scores, offsets, initial, transitions, final = make(*case)
-    out = np.full(len(scores), -1, dtype=np.int32)
-    brackets = np.empty((0, 2), dtype=np.int64)
-    value = _segments.Segmenter(initial, transitions, final).best(scores, offsets, brackets, out)
-    total = 0.0
-    for s in sentences(offsets):
-        if s.start < s.stop:
-            path, score = numpy_viterbi(scores[s], transitions, initial, final)
-            total += score
-            if score > -np.inf:
-                assert out[s].tolist() == path
-    assert value == pytest.approx(total)
 
 
 @settings(max_examples=30)

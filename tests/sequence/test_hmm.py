@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sequence.chains import LABELS, as_data, random_data, sentences
 from sequence.conll import f1, read_noun_phrases
+from sequence.test_base_distribution import probability
 
 from spacy_structlearn.sequence.chain.decode import viterbi
 from spacy_structlearn.sequence.estimators import training
@@ -18,20 +19,6 @@ TAGS = ("O", "B-NP", "I-NP")
 
 def counted(columns, offsets, label_ids, labels=LABELS[:3], **options):
     return hidden_markov(close_columns(columns)[0], offsets, label_ids, labels, **options)
-
-
-def log_probability(hmm, columns, labels):
-    """log q0 of one sentence, factor by factor."""
-    edge = len(hmm.labels)
-    padded = [edge, edge, *labels, edge]
-    factors = [hmm.t[tuple(padded[i - 2 : i + 1])] for i in range(2, len(padded))]
-    for row, label in zip(columns, labels, strict=True):
-        for symbol, emission in zip(row, hmm.emissions, strict=True):
-            place = np.flatnonzero(emission.symbols == symbol)
-            place = place if len(place) else emission.symbols == UNKNOWN
-            factors.append(emission.table[place, label].item())
-    with np.errstate(divide="ignore"):
-        return float(np.log(factors).sum())
 
 
 def test_counts_by_hand():
@@ -61,7 +48,7 @@ def test_chain_is_the_same_distribution(n_labels):
             score = log_likelihood(
                 model, model.derive(columns), np.array([0, n]), np.array(labels, dtype=np.int32)
             )
-            assert score == pytest.approx(log_probability(hmm, columns, labels))
+            assert score == pytest.approx(np.log(probability(hmm, columns, labels)))
 
 
 def test_smoothing_opens_what_the_encoding_allows_and_no_more():
@@ -92,8 +79,8 @@ def test_trainer():
     options = {"names": ("LOWER", "POS"), "smoothing": 1e-3, "encoding": "IOB2"}
     hmm = counted(columns, offsets, label_ids, TAGS, **options)
     assert trainer.parameters() == hmm.to_chain_model().compact("float32")
-    parts = (log_probability(hmm, columns[s], label_ids[s]) for s in sentences(offsets))
-    assert trainer.value == pytest.approx(-sum(parts))
+    parts = [probability(hmm, columns[s], label_ids[s]) for s in sentences(offsets)]
+    assert trainer.value == pytest.approx(-np.log(parts).sum())
 
 
 @pytest.mark.corpus

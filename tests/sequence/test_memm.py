@@ -86,20 +86,6 @@ def test_loss_is_that_of_the_model_that_is_decoded(chain):
 
 
 @pytest.mark.parametrize("kind", [LocalLikelihood, LogPseudoLikelihood])
-@settings(max_examples=30)
-@given(st.lists(st.integers(0, 6), max_size=5), st.integers(0, 100))
-def test_without_ties_between_labels_the_loss_is_that_of_a_crf(kind, lengths, seed):
-    local, data = make(lengths, PLAIN, seed=seed, kind=kind)
-    whole = ChainLikelihood(local.model, *data, l2=0.5)
-    theta = random_theta(local, seed)
-    n_weights = int(local.model.supported.sum())
-    theta[n_weights:] = 0.0
-    found, expected = (objective.value_and_grad(theta) for objective in (local, whole))
-    assert found[0] == pytest.approx(expected[0])
-    np.testing.assert_allclose(found[1][:n_weights], expected[1][:n_weights], atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", [LocalLikelihood, LogPseudoLikelihood])
 @pytest.mark.parametrize("chain", CHAINS)
 def test_scores_of_any_size(kind, chain):
     objective, _ = make(kind=kind, **CHAINS[chain])

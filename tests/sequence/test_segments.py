@@ -1,4 +1,4 @@
-"""Chunks under brackets: the kernel against enumeration and a NumPy version, and at the edges."""
+"""Chunks under brackets: the kernel against enumeration, and at the edges."""
 
 from itertools import pairwise
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import logsumexp
 from sequence.chains import (
     LABEL_SETS,
     enumerate_chunk_probabilities,
@@ -17,12 +16,10 @@ from sequence.chains import (
 )
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.chain import _segments
 from spacy_structlearn.sequence.chain.decode import decode_with_segments
 from spacy_structlearn.sequence.layout import encoding
 
 SCALES = [0.3, 2.0, 400.0]
-NO_BRACKETS = np.empty((0, 2), dtype=np.int64)
 
 models = st.tuples(
     st.sampled_from(LABEL_SETS),
@@ -119,48 +116,6 @@ def test_brackets_that_do_not_count(lengths, chain, seed):
     )
     np.testing.assert_array_equal(found, best)
     np.testing.assert_array_equal(again.probabilities, segments.probabilities)
-
-
-# --- the kernel against NumPy ---------------------------------------------------------------------
-def numpy_begins(scores, transitions, initial, final, goes_on, brackets):
-    """`Segmenter.begins` of one sentence, a segment at a time, and log Z."""
-    n, n_states = scores.shape
-    outside = np.where(goes_on, -np.inf, transitions)
-    within = np.where(goes_on, transitions, -np.inf)
-    begins = np.full((n, n_states), -np.inf)
-    ended = np.full((n + 1, n_states), -np.inf)
-    for i in range(n):
-        before = initial if i == 0 else logsumexp(ended[i][:, None] + outside, axis=0)
-        begins[i] = running = before + scores[i]
-        for j in range(i + 1, n + 1):
-            if not any(crosses((i, j), bracket) for bracket in brackets):
-                ended[j] = np.logaddexp(ended[j], running)
-            if j < n:
-                running = scores[j] + logsumexp(running[:, None] + within, axis=0)
-    return begins, logsumexp(ended[n] + final)
-
-
-@settings(max_examples=30)
-@given(st.integers(1, 12), st.sampled_from(LABEL_SETS), st.sampled_from(SCALES), st.data())
-def test_kernel_against_numpy(n, label_set, scale, data):
-    scheme, labels = label_set
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    size = len(labels)
-    scores = rng.normal(scale=scale, size=(n, size))
-    transitions = rng.normal(scale=scale, size=(size, size))
-    transitions[rng.random((size, size)) < 0.2] = -np.inf
-    initial, final = rng.normal(size=(2, size))
-    scores[rng.random((n, size)) < 0.1] = -np.inf
-    goes_on = encoding.same_chunk(labels, scheme)
-    brackets = np.array(sorted(set(random_tree(0, n, rng)), key=lambda ab: (ab[0], -ab[1])))
-    brackets = brackets.astype(np.int64).reshape(-1, 2)
-    brackets = np.ascontiguousarray(brackets[brackets[:, 1] - brackets[:, 0] > 1])
-    segmenter = _segments.Segmenter(initial, transitions, final, goes_on.view(np.uint8))
-    begins, totals = np.empty((n, size)), np.empty(1)
-    segmenter.begins(scores, np.array([0, n]), brackets, begins, totals)
-    expected, log_z = numpy_begins(scores, transitions, initial, final, goes_on, brackets.tolist())
-    np.testing.assert_allclose(begins, expected, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(totals[0], log_z, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("shape", ["flat", "right", "left"])

@@ -1,15 +1,13 @@
-"""The conditional likelihood of features of fragments: against all trees of short sentences."""
+"""The conditional likelihood of features of fragments: its gradient, and its value at 0."""
 
 from functools import cache
 
 import numpy as np
 import pytest
-from grammar import plain_fragments as plain
-from grammar.fragments.test_features import ALL
 from grammar.fragments.test_weights import EVERY, learned
 
 from spacy_structlearn.grammar.fragments.weights import FragmentScorer
-from spacy_structlearn.grammar.spans.forests import TrainingForests, training_forests
+from spacy_structlearn.grammar.spans.forests import training_forests
 from training.beyond.fragment_likelihood import FragmentObjective
 
 
@@ -30,39 +28,6 @@ def objective(l2=0.1, name="toy"):
 
 def vector(n, seed=0):
     return np.random.default_rng(seed).normal(scale=0.3, size=n)
-
-
-@pytest.mark.parametrize(("name", "binarization"), [("toy", "left"), ("odd", "right")])
-def test_value_against_all_trees(name, binarization):
-    parsed, sentences, scorer = forests(name, binarization)
-    graphs, target = parsed.graphs, parsed.target
-    weights, symbols = scorer.weights, learned(name, binarization, EVERY)[0].symbols
-    w = vector(len(weights))
-    of_key = dict(zip(weights.keys.tolist(), w.tolist(), strict=True))
-    known, losses = set(weights.vocabulary.tolist()), []
-
-    def score(x, edges):
-        tree = plain.tree_of_edges(graphs, x, edges, sentences[x])
-        features = plain.features_of(tree, symbols, ALL, known)
-        own = sum(of_key.get(key, 0.0) * n for key, n in features.items())
-        return graphs.scores[edges].sum() + own
-
-    chosen = [x for x, found in enumerate(graphs.k_best(graphs.scores, 101)) if len(found) <= 100]
-    assert len(chosen) >= 4
-    for x in chosen:
-        scores = [score(x, edges) for _, edges in graphs.k_best(graphs.scores, 101)[x]]
-        own = np.flatnonzero(target)
-        first, end = graphs.edge_offsets[x : x + 2]
-        losses.append(np.logaddexp.reduce(scores) - score(x, own[(own >= first) & (own < end)]))
-    some = TrainingForests(*_selected(parsed, np.array(chosen)))
-    found = FragmentObjective(some, sentences, scorer, l2=3.0)
-    value, _ = found.value_and_grad(w)
-    assert value == pytest.approx(np.mean(losses) + 1.5 * w @ w / len(chosen), abs=1e-8)
-
-
-def _selected(parsed, chosen):
-    graphs, target = parsed.select(chosen)
-    return graphs, parsed.numbers[chosen], target, parsed.loss
 
 
 @pytest.mark.parametrize("l2", [0.0, 5.0])
