@@ -58,12 +58,7 @@ class DerivationParser:
     """
 
     def __init__(
-        self,
-        model: ISBN,
-        *,
-        decoder: str = "viterbi",
-        threads: int = 1,
-        beam: int | None = None,
+        self, model: ISBN, *, decoder: str = "viterbi", threads: int = 1, beam: int | None = None
     ):
         if model.is_empty:
             raise StructlearnError("SL420")

@@ -91,8 +91,7 @@ class ISBNSettings(Settings):
         0.1, ge=0, lt=1, help="Share of the means that later states do not read in training."
     )
     averages: bool = setting(
-        True,
-        help="Use moving averages of the weights, over about the last tenth of the updates.",
+        True, help="Use moving averages of the weights, over about the last tenth of the updates."
     )
     validation: float = setting(
         0.0,

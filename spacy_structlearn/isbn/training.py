@@ -39,10 +39,7 @@ Data = Sequence[Tree | Sequence[Tree]]
 
 
 def initialize(
-    settings: ISBNSettings,
-    data: Data,
-    labels: Sequence[str] = (),
-    previous: ISBN | None = None,
+    settings: ISBNSettings, data: Data, labels: Sequence[str] = (), previous: ISBN | None = None
 ) -> ISBN:
     """Return a network for the symbols of the trees, with random weights.
 

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from spacy_structlearn.classification.nets._counts import BayesNetKernel
-from spacy_structlearn.classification.nets.counts import (
-    seed_of,
-)
+from spacy_structlearn.classification.nets.counts import seed_of
 
 SUBSETS = [subset for size in range(5) for subset in combinations(range(4), size)]
 

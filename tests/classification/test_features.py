@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_structlearn.classification.features import (
-    MISSING,
-    Table,
-    symbol,
-    tuple_keys,
-)
+from spacy_structlearn.classification.features import MISSING, Table, symbol, tuple_keys
 from spacy_structlearn.errors import StructlearnError
 
 MASK = 2**64 - 1

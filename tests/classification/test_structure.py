@@ -67,11 +67,7 @@ def slow_greedy(table, dev, max_parents):
 
 
 @settings(deadline=None)
-@given(
-    tables(min_size=3, max_size=8),
-    st.none() | tables(max_size=6),
-    st.integers(1, 3),
-)
+@given(tables(min_size=3, max_size=8), st.none() | tables(max_size=6), st.integers(1, 3))
 def test_greedy(table, dev, max_parents):
     placed, values = slow_greedy(table, dev, max_parents)
     own = BayesNetSettings(max_parents=max_parents)

@@ -2,13 +2,7 @@
 
 import numpy as np
 import pytest
-from classification.nets import (
-    LABELS,
-    VARIABLES,
-    joint_counts,
-    structures,
-    tables,
-)
+from classification.nets import LABELS, VARIABLES, joint_counts, structures, tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime

@@ -178,10 +178,7 @@ def replay(
             row = blocks["b.tags"] - blocks["b.labels"] + leaves[automaton.n_words][0]
         automaton.make(move, row)
         last, label = move, new
-    return Replay(
-        np.array(relations, dtype=np.int32).reshape(-1, len(RELATIONS)),
-        tuple(rows),
-    )
+    return Replay(np.array(relations, dtype=np.int32).reshape(-1, len(RELATIONS)), tuple(rows))
 
 
 def decode(

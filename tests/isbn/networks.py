@@ -171,14 +171,7 @@ class Problem(NamedTuple):
 
 
 def random_problem(
-    seed,
-    symbols=None,
-    *,
-    lengths=(12, 1, 30),
-    size=5,
-    mean_field=True,
-    features="abcd",
-    scale=1.0,
+    seed, symbols=None, *, lengths=(12, 1, 30), size=5, mean_field=True, features="abcd", scale=1.0
 ):
     """scale: of the rows of outputs; they and no other weights make the mean field hard."""
     rng = np.random.default_rng(seed)

@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from isbn.automaton import decode, legal
-from isbn.networks import (
-    PlainNetwork,
-    derivations,
-    log_likelihoods,
-    make_symbols,
-    random_weights,
-)
+from isbn.networks import PlainNetwork, derivations, log_likelihoods, make_symbols, random_weights
 from isbn.networks import moves_of as sequence_of
 from isbn.searches import random_network, search, sentence
 

@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 from contracts.sequence_learners import classes as word_classes
-from sequence.chains import (
-    CHAINS,
-    LABELS,
-    check_gradient,
-    random_data,
-    random_model,
-    random_theta,
-)
+from sequence.chains import CHAINS, LABELS, check_gradient, random_data, random_model, random_theta
 from sequence.chains import make_objective as make
 from sequence.test_memm import KINDS
 
@@ -61,8 +54,7 @@ def test_rare_predicates_are_not_added():
 
 
 @pytest.mark.parametrize(
-    "kept",
-    [{"classes": word_classes()}, {"locally_normalized": True}, {"margin": 3.0}],
+    "kept", [{"classes": word_classes()}, {"locally_normalized": True}, {"margin": 3.0}]
 )
 def test_what_is_no_weight_is_kept(kept):
     old = random_model(*random_data([6, 3, 9]), ("x", "y", "z"), encoding="none").replaced(**kept)

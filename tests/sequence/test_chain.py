@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sequence.chains import (
-    numpy_forward_backward,
-    numpy_scores,
-    sentences,
-)
+from sequence.chains import numpy_forward_backward, numpy_scores, sentences
 
 from spacy_structlearn.kernels.index import KeyIndex
 from spacy_structlearn.sequence.chain import _chain

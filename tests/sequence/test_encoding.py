@@ -50,10 +50,7 @@ def segmentations(draw):
 
 @pytest.mark.parametrize(
     ("scheme", "tags"),
-    [
-        ("IOB2", "B-NP I-NP O B-NP B-NP I-NP B-VP"),
-        ("IOBES", "B-NP E-NP O S-NP B-NP E-NP S-VP"),
-    ],
+    [("IOB2", "B-NP I-NP O B-NP B-NP I-NP B-VP"), ("IOBES", "B-NP E-NP O S-NP B-NP E-NP S-VP")],
 )
 def test_schemes(scheme, tags):
     spans = [("NP", 0, 2), ("NP", 3, 4), ("NP", 4, 6), ("VP", 6, 7)]

@@ -30,13 +30,7 @@ from spacy_structlearn.sequence.settings import PseudoLikelihoodSettings
 ONE_PLACE = ("ORTH[0]", "TAG[-1]", "bias", "ORTH[2]", "TAG[0]")
 
 
-def make_joint(
-    lengths=(4, 1, 0, 6),
-    labels=LABELS[:3],
-    seed=0,
-    templates=ONE_PLACE,
-    **options,
-):
+def make_joint(lengths=(4, 1, 0, 6), labels=LABELS[:3], seed=0, templates=ONE_PLACE, **options):
     """A joint objective and its data, whose words and tags are closed."""
     columns, offsets, label_ids = random_data(lengths, min(len(labels), 2), seed, n_symbols=4)
     columns, vocabularies = close_columns(columns)

@@ -249,14 +249,7 @@ class Forests:
     ) -> None:
         """Add the counts of sentences `begin` to `end` to `sums`, and set their log Z."""
         _forest.expected_counts(
-            self._forests,
-            self._workspace,
-            begin,
-            end,
-            weights.arrays,
-            self._left_out,
-            sums,
-            log_z,
+            self._forests, self._workspace, begin, end, weights.arrays, self._left_out, sums, log_z
         )
 
 

@@ -160,12 +160,7 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         number, trained = self._next_level, self.trained
         if self._objectives is None:
             self._objectives = Objectives(
-                settings,
-                self._data,
-                self.generative_grammar(),
-                number,
-                trained,
-                self._lost,
+                settings, self._data, self.generative_grammar(), number, trained, self._lost
             )
         objectives = self._objectives
         optimizer = self._optimizer
@@ -293,10 +288,7 @@ class Objectives:
         return sum(others, first)
 
     def objective(
-        self,
-        number: int,
-        trained: Mapping[int, NDArray[np.float64]],
-        may_lose: bool = True,
+        self, number: int, trained: Mapping[int, NDArray[np.float64]], may_lose: bool = True
     ) -> GrammarLikelihood:
         """Prune and refine the forests to a level, and return its objective.
 

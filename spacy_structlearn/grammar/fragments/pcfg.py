@@ -326,10 +326,7 @@ class Expectations:
 
 
 def _matrix(
-    size: int,
-    rows: NDArray[np.integer],
-    columns: NDArray[np.integer],
-    values: NDArray[np.float64],
+    size: int, rows: NDArray[np.integer], columns: NDArray[np.integer], values: NDArray[np.float64]
 ) -> scipy.sparse.csc_array:
     """Build a (size, size) matrix; values at the same place are added."""
     return scipy.sparse.csc_array((values, (rows, columns)), shape=(size, size))

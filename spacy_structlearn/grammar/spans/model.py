@@ -88,11 +88,7 @@ class SpanGrammar(Stored):
         return self._with(self.grammar.without_words(words), lambda part: part.without_words(words))
 
     def compact(
-        self,
-        threshold: float = 1e-6,
-        storage: str = "float16",
-        *,
-        feature_threshold: float = 1e-2,
+        self, threshold: float = 1e-6, storage: str = "float16", *, feature_threshold: float = 1e-2
     ) -> SpanGrammar:
         """See `LatentGrammar.compact`. Features below `feature_threshold` get a weight of zero."""
         grammar = self.grammar.compact(threshold, storage)

@@ -5,21 +5,12 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from grammar.grammars import (
-    NEVER,
-    SMALL,
-    few_trees,
-    flat_trees,
-    sample_grammar,
-    sample_trees,
-)
+from grammar.grammars import NEVER, SMALL, few_trees, flat_trees, sample_grammar, sample_trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart import _hypergraph
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
-from spacy_structlearn.grammar.chart.hypergraph import (
-    Hypergraphs,
-)
+from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.trees.tree import Tree

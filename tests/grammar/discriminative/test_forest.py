@@ -4,12 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from grammar.numpy_forest import (
-    OFFSETS,
-    Arrays,
-    numpy_expected_counts,
-    random_problem,
-)
+from grammar.numpy_forest import OFFSETS, Arrays, numpy_expected_counts, random_problem
 
 from spacy_structlearn.grammar.discriminative import _forest
 from spacy_structlearn.grammar.latent.em import ProductionCounts

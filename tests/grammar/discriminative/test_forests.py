@@ -3,19 +3,8 @@
 import numpy as np
 import pytest
 from grammar import treebanks
-from grammar.grammars import (
-    numpy_log_likelihood,
-    tree_log_probability,
-    word_scores,
-)
-from grammar.numpy_forest import (
-    at_level,
-    coarse,
-    generative_weights,
-    learned,
-    numpy_scores,
-    of,
-)
+from grammar.grammars import numpy_log_likelihood, tree_log_probability, word_scores
+from grammar.numpy_forest import at_level, coarse, generative_weights, learned, numpy_scores, of
 
 from spacy_structlearn.grammar.chart import _chart
 from spacy_structlearn.grammar.chart.compiled import compile_grammar

@@ -5,13 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from grammar import treebanks
-from grammar.numpy_forest import (
-    at_level,
-    generative_weights,
-    learned,
-    numpy_expected_counts,
-    of,
-)
+from grammar.numpy_forest import at_level, generative_weights, learned, numpy_expected_counts, of
 
 from spacy_structlearn.grammar.discriminative.objective import (
     LARGEST,

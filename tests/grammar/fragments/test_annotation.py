@@ -106,13 +106,7 @@ def kernel_arrays():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("node_offsets", [0]),
-        ("begins", [0]),
-        ("tails", [[-1, -1]]),
-        ("made", [0]),
-        ("symbol", [0]),
-    ],
+    [("node_offsets", [0]), ("begins", [0]), ("tails", [[-1, -1]]), ("made", [0]), ("symbol", [0])],
 )
 def test_the_kernel_checks_its_arrays(name, value):
     arrays = kernel_arrays()

@@ -38,9 +38,7 @@ def relative_frequencies(data):
     root = np.zeros(pcfg.size)
     root[data.rules.root] = counts.root / data.n_trees
     return replace(
-        pcfg,
-        p=np.append(counts.binary, counts.unary) / total[pcfg.rules[:, 0]],
-        root=root,
+        pcfg, p=np.append(counts.binary, counts.unary) / total[pcfg.rules[:, 0]], root=root
     )
 
 

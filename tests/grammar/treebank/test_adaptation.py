@@ -16,8 +16,7 @@ OLD = treebanks.trees(
     "(R (P (N neko) (V nemuru) (. 。)))",
 )
 NEW = treebanks.trees(
-    "(R (P (N kamera) (A ni) (V tsuita) (. 。)))",
-    "(R (P (N kamera) (N naita) (V mita) (. 。)))",
+    "(R (P (N kamera) (A ni) (V tsuita) (. 。)))", "(R (P (N kamera) (N naita) (V mita) (. 。)))"
 )
 
 
