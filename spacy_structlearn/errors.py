@@ -198,6 +198,10 @@ MESSAGES = {
     "SL038": "{path}, line {line}: {text!r} does not describe the spaces of a sentence. Write "
     "one digit per token: 0 for nothing after it, 1 for a blank, 2 for a blank line.",
     "SL039": "There are no templates for the stage {stage}. There are templates for: {known}.",
+    "SL047": "{component!r} cannot use a model with the stages {found}. It needs {wanted}, in this "
+    "order; see the default of the factory tree_dependencies.",
+    "SL049": "{component!r} cannot be calibrated, because all of its arcs are right, or all wrong, "
+    "or there are none. Give it more documents with gold dependencies and predicted trees.",
     "SL048": "{path} is in {format}. {remedy}.",
     "SL043": "{learner}: {name} is {value}; it must be {wanted}",
     "SL088": "{component!r} cannot load {place}: the model was trained to read {found}, but the "

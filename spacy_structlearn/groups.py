@@ -11,6 +11,7 @@ TAG_CANDIDATES = "tag_candidates"
 PARSE_FAILURES = "parse_failures"
 PP_ATTACHMENTS = "pp_attachments"
 SRL = "srl"
+DEPENDENCIES = "dependencies"
 GROUPS = {
     SENTENCE_STARTS: "Tokens at which a sentence may begin, without labels. Scores: the "
     "probability that it does, of at least 0.01.",
@@ -30,4 +31,6 @@ GROUPS = {
     "each with the labels verb, noun, prep and object. Scores: the probability of the label.",
     SRL: "Each frame: its predicate, with the label V and the roleset as `kb_id_`, then its "
     "arguments. Scores: the calibrated probabilities of the predicate and of each argument.",
+    DEPENDENCIES: "The tokens that are no white space, with the label of their arc. Scores: the "
+    "calibrated probability that `token.head` is right.",
 }

@@ -27,6 +27,7 @@ FLOORS = {
     "learning": 4,
     "words": 5,
     "attachment": 6,
+    "dependencies": 6,
     "encoder": 6,
     "roles": 7,
     "sequence": 8,

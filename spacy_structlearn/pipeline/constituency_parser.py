@@ -27,7 +27,6 @@ from ..groups import (
     CONSTITUENT_TAGS,
     CONSTITUENTS,
     PARSE_FAILURES,
-    TAG_CANDIDATES,
 )
 from ..learning.settings import MAX_PARTS, check_argument, setting
 from ..reading import uncollected
@@ -45,9 +44,11 @@ from .doc_arrays import (
 )
 from .extensions import OF_SPANS_AND_TOKENS, set_spans
 from .extensions.brackets import CUT
+from .extensions.chunks import with_candidates
 from .extensions.constraints import PIECE, Constraints, by_sentence, cut, read_constraints
-from .extensions.span_groups import N_TOKENS, scored_group, words_of
+from .extensions.span_groups import N_TOKENS, words_of
 from .scorers import constituency_score
+from .storage.alternatives import set_alternatives
 from .training.batch_trainable import BatchTrainable, Transient
 from .training.factories import ComponentSettings, factory
 
@@ -65,6 +66,7 @@ class Reading(NamedTuple):
     brackets: list[Bracket]
     tags: list[tuple[int, str]]  # token, tag
     failures: list[tuple[str, int, int]]  # label, start, end
+    probable: dict[int, list[Parse]]  # by first token
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +134,11 @@ class ConstituencyParserSettings(ComponentSettings):
         ge=1,
         help=f"Longer sentences are cut into pieces of at most {PIECE} words: most are not "
         "sentences, and the time to parse a word grows with the square of the length.",
+    )
+    probable_trees: int = setting(
+        0,
+        ge=0,
+        help="Number of probable trees of each sentence that are kept for `tree_dependencies`.",
     )
     constraint_keys: Sequence[str] = setting(
         (CONSTITUENT_CONSTRAINTS,),
@@ -231,7 +238,7 @@ class ConstituencyParser(BatchTrainable):
             ends = tokens.offsets[tokens.docs].tolist()
             for doc, (begin, end) in zip(docs, pairwise(ends), strict=True):
                 part = slice(begin, end)
-                texts[1][part] = _with_candidates(doc, positions[part], texts[1][part])
+                texts[1][part] = with_candidates(doc, positions[part], texts[1][part])
         sentences, wanted = [], self._constraints(docs, positions, tokens)
         constraints: list[list[Constraints]] = []
         for (begin, end), own in zip(pairwise(tokens.offsets.tolist()), wanted, strict=True):
@@ -271,7 +278,7 @@ class ConstituencyParser(BatchTrainable):
 
         impossible: whether a sentence has constraints that no tree can meet.
         """
-        brackets, tags, failures = reading = Reading([], [], [])
+        brackets, tags, failures, probable = reading = Reading([], [], [], {})
         for pieces in sentences:
             unmet = next(impossible)
             first, end = pieces[0][0], pieces[-1][-1] + 1
@@ -288,13 +295,16 @@ class ConstituencyParser(BatchTrainable):
                 if parse.failed:
                     failures.append((FALLBACK, piece[0], piece[-1] + 1))
                 unmet |= parse.unmet
+                if parse.probable and len(pieces) == 1:
+                    probable[first] = parse.probable
             if unmet:
                 failures.append((UNMET, first, end))
         return reading
 
     def set_annotations(self, docs: Sequence[Doc], readings: Sequence[Reading]) -> None:
         """Write the groups of each Doc, replacing existing ones."""
-        for doc, (brackets, tags, failures) in zip(docs, readings, strict=True):
+        for doc, (brackets, tags, failures, probable) in zip(docs, readings, strict=True):
+            set_alternatives(doc, probable)
             scores = np.array([bracket[3] for bracket in brackets], dtype=np.float32)
             set_spans(doc, CONSTITUENTS, [bracket[:3] for bracket in brackets], scores)
             doc.spans[CONSTITUENTS].attrs[N_TOKENS] = len(doc)
@@ -339,7 +349,7 @@ class ConstituencyParser(BatchTrainable):
         words = [token.text for token in tokens]
         tags: list[GivenTag] = [token.tag_ for token in tokens]
         if self.tags == "prior":
-            tags = _with_candidates(tokens[0].doc, [token.i for token in tokens], tags)
+            tags = with_candidates(tokens[0].doc, [token.i for token in tokens], tags)
         given = self._tags(tags)
         bounds = (0, len(doclike)) if isinstance(doclike, Doc) else (doclike.start, doclike.end)
         # What concerns words around these is left out.
@@ -447,6 +457,7 @@ class ConstituencyParser(BatchTrainable):
             else:
                 held.parser = ChartParser(parameters, **settings)
             held.parameters, held.settings = parameters, known
+        held.parser.n_probable = self.probable_trees
         return held.parser
 
 
@@ -454,24 +465,6 @@ def _given(constraints: Iterable[list[Constraint]]) -> dict[str, Any]:
     """Get the arguments of the parser for constraints; an empty dict without constraints."""
     rows = list(constraints)
     return {"constraints": rows} if any(rows) else {}
-
-
-def _with_candidates(doc: Doc, indices: list[int], tags: list[GivenTag]) -> list[GivenTag]:
-    """Replace the tags of tokens that have candidates by the probabilities of these.
-
-    A token whose tag is no longer the first candidate keeps it: another component has set it.
-    """
-    group, scores = scored_group(doc, TAG_CANDIDATES)
-    if scores is None:
-        return tags
-    candidates: dict[int, dict[str, float]] = {}
-    for span, probability in zip(group, scores.tolist(), strict=True):
-        candidates.setdefault(span.start, {})[span.label_] = probability
-    own = (candidates.get(index) for index in indices)
-    return [
-        tag if found is None or next(iter(found)) != tag else found
-        for found, tag in zip(own, tags, strict=True)
-    ]
 
 
 def _content(example: Example) -> tuple:

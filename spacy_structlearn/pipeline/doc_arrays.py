@@ -336,7 +336,8 @@ class DocTrees:
     min_confidence: prepositional phrases are moved as in `reattached`. None: none is moved.
 
     A sentence that the parser cut has a tree for each piece. Otherwise a predicate would have all
-    other pieces as possible arguments, and time would grow with the square of the length.
+    other pieces as possible arguments, and time would grow with the square of the length. `whole`
+    keeps such a sentence in one tree.
 
     brackets: the trees. Their words are the tokens that are no white space, `rows`.
     positions: int (n_words), the token of its Doc that each word is.
@@ -344,7 +345,9 @@ class DocTrees:
     scored: bool (n_docs), whether the brackets of each Doc have probabilities.
     """
 
-    def __init__(self, docs: Sequence[Doc], min_confidence: float | None = None):
+    def __init__(
+        self, docs: Sequence[Doc], min_confidence: float | None = None, *, whole: bool = False
+    ):
         tokens = read_tokens(docs, ["ORTH", "TAG"], "", optional=["TAG"])
         self.rows, self.positions, self.doc_ids = tokens, tokens.positions, tokens.doc_ids
         self.scored = np.zeros(len(docs), dtype=bool)
@@ -355,7 +358,7 @@ class DocTrees:
         for number, (doc, first) in enumerate(zip(docs, tokens.firsts.tolist(), strict=False)):
             group, scores = scored_group(doc, CONSTITUENTS)
             rows = np.arange(len(group))
-            if joined := cut_sentences(doc):
+            if joined := {} if whole else cut_sentences(doc):
                 is_joined = [(span.start, span.end) in joined for span in group]
                 rows = np.flatnonzero(~np.array(is_joined, dtype=bool))
                 begins += [first + piece.start for piece in pieces(doc)]

@@ -18,6 +18,7 @@ from spacy.scorer import Scorer
 from spacy.tokens import Doc, Token
 from spacy.training import Example
 
+from ..evaluation.dependencies import Arc, attachment_score
 from ..evaluation.evalb import COLLINS, EvalbParameters
 from ..evaluation.prf import PRF, Span, SpanScore, character_spans, score_spans, score_token_spans
 from ..evaluation.srl import RoleScore, TokenFrame, score_token_roles
@@ -105,6 +106,41 @@ def morphology_score(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
 def _features(token: Token, attribute: str) -> int:
     # Where there is no gold annotation, features are empty too.
     return token.pos and token.morph.key  # type: ignore[attr-defined] # spaCy's stub lacks it
+
+
+# --- dependencies ---------------------------------------------------------------------------------
+def make_dependency_scorer(subtypes: bool = False) -> Callable[..., dict[str, Any]]:
+    """Get the scorer of dependencies, see `dependency_score`."""
+    return partial(dependency_score, subtypes=subtypes)
+
+
+def dependency_score(
+    examples: Iterable[Example], *, subtypes: bool = False, **cfg: Any
+) -> dict[str, Any]:
+    """Compute attachment scores, `dep_uas` and `dep_las`, of words with a gold label, punctuation
+    included. A word without exactly one gold word is not scored.
+
+    subtypes: whether "nmod:poss" is another label than "nmod".
+    """
+    pairs: list[tuple[list[Arc | None], list[Arc]]] = []
+    for example in examples:
+        places = example.alignment.x2y
+        of_gold = [
+            int(places[i].data[0]) if places.lengths[i] == 1 else -1
+            for i in range(len(places.lengths))
+        ]
+        pairs.append(([], []))
+        for token, place in zip(example.predicted, of_gold, strict=True):
+            gold = example.reference[place]
+            if place >= 0 and gold.dep and not token.is_space:
+                pairs[-1][0].append((gold.head.i, gold.dep_))
+                pairs[-1][1].append((of_gold[token.head.i], token.dep_))
+    score = attachment_score(pairs, subtypes=subtypes)
+    return (
+        {"dep_uas": score.uas, "dep_las": score.las}
+        if score.words
+        else dict.fromkeys(("dep_uas", "dep_las"))
+    )
 
 
 # --- constituents ---------------------------------------------------------------------------------

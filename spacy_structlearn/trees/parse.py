@@ -36,6 +36,7 @@ class Parse:
     failed: whether this is a fallback tree without a probability.
     unmet: whether constraints were given that no tree meets, and so they were ignored.
     root: the label above the tree.
+    probable: several probable trees, if they were asked for.
 
     Both logarithms are those of the (first) model. With span scores, probabilities and
     log_probability are those of the rescoring model.
@@ -52,6 +53,7 @@ class Parse:
     unmet: bool = False
     root: str = "TOP"
     levels: int = field(default=0, repr=False)  # of the cascade
+    probable: list[Parse] = field(default_factory=list, repr=False)
 
     @property
     def spans(self) -> list[Span]:

@@ -31,6 +31,8 @@ from spacy_structlearn.learning.stored import Stored
 from spacy_structlearn.learning.training import Trainer
 from spacy_structlearn.pipeline.architectures import architecture
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
+from spacy_structlearn.trees.heads import COLLINS
+from spacy_structlearn.trees.tree import Tree
 from spacy_structlearn.words.lemmas import lemma
 
 # In which processes find this module.
@@ -155,6 +157,12 @@ def analyses(doc: Doc) -> Iterator[tuple]:
             yield (token.pos_, str(token.morph), token.lemma_), []
 
 
+def dependencies(doc: Doc) -> Iterator[tuple]:
+    for token in doc:
+        if token.dep and not token.is_space:
+            yield (token.text, token.dep_, token.head.text), token._.dep_prob
+
+
 ANSWERS = {
     "np_chunker": chunks,
     "chain_tagger": tags,
@@ -163,6 +171,7 @@ ANSWERS = {
     "pp_attacher": attachments,
     "srl_labeler": frames,
     "tree_morphologizer": analyses,
+    "tree_dependencies": dependencies,
 }
 KEYS = {
     "np_chunker": "np_chunks",
@@ -171,6 +180,7 @@ KEYS = {
     "constituency_parser": "constituents",
     "pp_attacher": "pp_attachments",
     "srl_labeler": "srl",
+    "tree_dependencies": "dependencies",
 }
 
 
@@ -278,6 +288,11 @@ STAGES = {
     "identification": CLASSES,
     "roles": CLASSES,
 }
+ARCS = {
+    "heads": [["q"], ["q", "prev", "next"], ["q", "place"]],
+    "sisters": [["r"], ["q", "d"], ["r", "t"]],
+    "labels": [["l"], ["q"], ["t", "t2"]],
+}
 PARSED = ("sentencizer", "constituency_parser LatentGrammar")
 
 
@@ -304,12 +319,12 @@ def parser(name: str, **settings: Any) -> Component:
     )
 
 
-def stages() -> dict[str, Any]:
+def stages(templates: dict[str, list[list[str]]] = STAGES) -> dict[str, Any]:
     learners = {
-        stage: block("LogLinear", l2=0.1, templates=templates, max_iterations=30)
-        for stage, templates in STAGES.items()
+        stage: block("LogLinear", l2=0.1, templates=own, max_iterations=30)
+        for stage, own in templates.items()
     }
-    return block("Stages", order=list(STAGES), stages=learners)
+    return block("Stages", order=list(templates), stages=learners)
 
 
 def read_vectors() -> Iterator[Component]:
@@ -371,6 +386,7 @@ COMPONENTS = {
             before=("sentencizer", "chain_tagger StochasticCRF"),
         ),
         Component("srl_labeler", stages(), before=PARSED, floor=0.6, any_order=True),
+        Component("tree_dependencies", stages(ARCS), before=PARSED, any_order=True),
         *(read_vectors() if find_spec("onnxruntime") else ()),
         chunker("MEstimation", needs_scipy=True, floor=0.5),
         parser("MEstimatedGrammar"),
@@ -399,9 +415,45 @@ def part(component: Component, nlp: Language) -> Any:
     return nlp.get_pipe(component.factory)
 
 
+def with_arcs(doc: Doc) -> Doc:
+    """The Doc with the dependencies that follow from its trees by head rules, and their phrases as
+    labels."""
+    heads, labels = list(range(len(doc))), ["ROOT"] * len(doc)
+
+    def head(node: Tree, words: Iterator[int]) -> int:
+        if node.is_leaf:
+            return next(words)
+        below = [head(child, words) for child in node.children]
+        main = below[COLLINS.head_child(node)]
+        for word, child in zip(below, node.children, strict=True):
+            if word != main:
+                heads[word], labels[word] = main, child.label
+        return main
+
+    for sentence in doc.sents:
+        words = [token.i for token in sentence if not token.is_space]
+        head(sentence._.tree, iter(words))
+        for token in sentence:
+            if token.is_space:
+                heads[token.i], labels[token.i] = words[-1], ""
+    copy = Doc(
+        doc.vocab,
+        words=[token.text for token in doc],
+        spaces=[bool(token.whitespace_) for token in doc],
+        tags=[token.tag_ for token in doc],
+        heads=heads,
+        deps=labels,
+    )
+    for key, group in doc.spans.items():
+        copy.spans[key] = group.copy(doc=copy)
+    return copy
+
+
 def examples(component: Component, nlp: Language, limit: int | None = None) -> list[Example]:
     """The sample, a document each."""
     docs = [doc for _, doc in read_treebank(nlp.vocab, SAMPLE / "sample.trees", **FILES)][:limit]
+    if component.factory == "tree_dependencies":
+        docs = [with_arcs(doc) for doc in docs]
     reads_tags = component.factory == "tree_morphologizer"
     made = [to_example(analysed(doc), tags=reads_tags) for doc in docs]
     for example in made:

@@ -127,6 +127,7 @@ class ChartParser:
                 raise StructlearnError("SL422")
         self.decoder = decoder
         self.threads = threads
+        self.n_probable = 0  # trees of each sentence, see `Parse.probable`
         # The (grammar, level) pairs that score the last forest; the first ends the cascade.
         self._finals = [
             (grammar, level)
@@ -336,6 +337,8 @@ class ChartParser:
             trees = self._scored(forests, some, self.decoder)
             values, mask = trees.graphs.best(trees.gains)
             read = self._read(chart, forests, trees, np.flatnonzero(mask))
+        if self.n_probable:
+            self._reader.add_probable(read, trees, self.n_probable)
         parsed = dict(zip(forests.numbers.tolist(), zip(read, values, strict=True), strict=True))
         for number, (place, request) in enumerate(zip(filled, some, strict=True)):
             parse, value = parsed.get(number, (None, -np.inf))

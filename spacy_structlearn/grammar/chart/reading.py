@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ class Forests(NamedTuple):
     offsets: NDArray[np.int64]
     word_scores: NDArray[np.float32]
     spans: Any
+
+
+USED = 0.1  # nats that the edges of a tree lose for the next of several
 
 
 class ScoredTrees(NamedTuple):
@@ -104,6 +108,29 @@ class ParseReader:
             Parse(labels[a:b], first[a:b], last[a:b], calibrated[a:b], tags[c:d], root=table.root)
             for (a, b), (c, d) in rows
         ]
+
+    def add_probable(self, parses: Sequence[Parse], trees: ScoredTrees, k: int) -> None:
+        """Give the parse of each forest up to k probable trees, the most probable one first.
+
+        After each tree, all edges that it contains cost `USED` nats: so the next ones differ where
+        this costs the least. Their log-probabilities are comparable within a forest.
+        """
+        graphs = trees.graphs
+        scores = trees.gains if trees.scores is None else trees.scores
+        current, found = scores.copy(), [dict[bytes, Parse]() for _ in range(len(graphs))]
+        for _ in range(k):
+            edges = np.flatnonzero(graphs.best(current)[1])
+            current[edges] -= USED
+            owner = np.searchsorted(graphs.edge_offsets, edges, side="right") - 1
+            totals = np.bincount(owner, scores[edges], len(graphs)).tolist()
+            bounds = np.searchsorted(owner, np.arange(len(graphs) + 1)).tolist()
+            others = self.parses(trees, edges, 1.0)
+            rows = zip(found, others, totals, pairwise(bounds), strict=True)
+            for own, other, total, (a, b) in rows:
+                other.log_probability = total
+                own.setdefault(edges[a:b].tobytes(), other)
+        for parse, own in zip(parses, found, strict=True):
+            parse.probable = list(own.values())
 
     def fallback(self, scores: NDArray[np.float32], label: str) -> Parse:
         """Return a flat tree of this label, with the likeliest tag of each word."""

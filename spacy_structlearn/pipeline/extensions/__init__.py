@@ -32,7 +32,7 @@ from .brackets import (
     tree,
     trees,
 )
-from .chunks import np_chunk_prob, np_chunks, np_iob, sent_start_prob, tag_probs
+from .chunks import dep_prob, np_chunk_prob, np_chunks, np_iob, sent_start_prob, tag_probs
 from .phrases_and_clauses import Clause, clauses, phrases
 from .roles import Frame, FrameArgument, frame_spans, frames, srl
 from .span_groups import (
@@ -75,7 +75,7 @@ _OF_SPANS = (tree, is_constituent, constituent_prob, np_chunk_prob)
 GETTERS: dict[type, tuple[Callable, ...]] = {
     Doc: (np_chunks, trees, parse_failures, pp_attachments, frames, span_probs, clauses),
     Span: (*_OF_SPANS_AND_TOKENS, *_OF_SPANS, clauses),
-    Token: (*_OF_TOKENS, sent_start_prob, tag_probs, np_iob, pp_head, srl),
+    Token: (*_OF_TOKENS, sent_start_prob, tag_probs, np_iob, pp_head, srl, dep_prob),
 }
 METHODS: dict[type, tuple[Callable, ...]] = {Doc: (phrases,), Span: (phrases,), Token: ()}
 SETTERS = {span_probs: set_span_probs}

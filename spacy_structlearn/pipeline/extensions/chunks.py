@@ -1,10 +1,11 @@
-"""Extensions of tokens and NP chunks: probabilities of sentence starts, tags and chunks."""
+"""Extensions of tokens and NP chunks: probabilities of sentence starts, tags, heads and chunks."""
 
 from __future__ import annotations
 
 from spacy.tokens import Doc, Span, Token
 
-from ...groups import NP_CHUNKS, SENTENCE_STARTS, TAG_CANDIDATES
+from ...groups import DEPENDENCIES, NP_CHUNKS, SENTENCE_STARTS, TAG_CANDIDATES
+from ...trees.parse import GivenTag
 from .span_groups import aligned_group, last_starting_by, scored_group
 
 
@@ -18,6 +19,18 @@ def sent_start_prob(token: Token) -> float | None:
         return None
     index = last_starting_by(group, token.i)
     return 0.0 if index < 0 or group[index].start != token.i else float(scores[index])
+
+
+def dep_prob(token: Token) -> float | None:
+    """Get the probability that the head of a token is right.
+
+    None for white space, if `tree_dependencies` has not run, or if the scores are missing.
+    """
+    group, scores = scored_group(token.doc, DEPENDENCIES)
+    if scores is None:
+        return None
+    index = last_starting_by(group, token.i)
+    return None if index < 0 or group[index].start != token.i else float(scores[index])
 
 
 def tag_probs(token: Token) -> dict[str, float] | None:
@@ -35,6 +48,24 @@ def tag_probs(token: Token) -> dict[str, float] | None:
         first -= 1
     probabilities = {group[i].label_: float(scores[i]) for i in range(first + 1, last + 1)}
     return probabilities or {token.tag_: 1.0}
+
+
+def with_candidates(doc: Doc, indices: list[int], tags: list[GivenTag]) -> list[GivenTag]:
+    """Replace the tags of tokens that have candidates by the probabilities of these.
+
+    A token whose tag is no longer the first candidate keeps it: another component has set it.
+    """
+    group, scores = scored_group(doc, TAG_CANDIDATES)
+    if scores is None:
+        return tags
+    candidates: dict[int, dict[str, float]] = {}
+    for span, probability in zip(group, scores.tolist(), strict=True):
+        candidates.setdefault(span.start, {})[span.label_] = probability
+    own = (candidates.get(index) for index in indices)
+    return [
+        tag if found is None or next(iter(found)) != tag else found
+        for found, tag in zip(own, tags, strict=True)
+    ]
 
 
 def np_chunks(doc: Doc) -> tuple[Span, ...]:

@@ -1,0 +1,1 @@
+"""Dependencies of trees: arcs between the heads of phrases and their sisters."""

@@ -1,0 +1,96 @@
+"""The most probable trees of the sentences of a Doc, for components that read several.
+
+Like vectors, they are kept beside the Doc, and are lost when it is stored or copied. Without them,
+the trees of its spans are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+
+from ...arrays import Coded, cumulative, ranges
+from ...trees.nodes import Brackets
+from ...trees.parse import Parse
+from ..doc_arrays import DocTrees, Tokens
+from ..extensions.brackets import ROOT
+
+POWER = 0.5
+"""Of the probabilities of trees, which makes them flatter."""
+
+# By the first token of each sentence.
+_TREES: WeakKeyDictionary[Doc, Mapping[int, list[Parse]]] = WeakKeyDictionary()
+
+
+def set_alternatives(doc: Doc, trees: Mapping[int, list[Parse]]) -> None:
+    """Keep the trees of the sentences of a Doc, by the first word of each, a token."""
+    _TREES[doc] = trees
+
+
+class SeveralTrees(NamedTuple):
+    """One or several trees of each sentence of some Docs.
+
+    rows: the words of the Docs. brackets: of all trees. origins, tree_ids: which word each word of
+    a tree is, and its tree. weights: of the trees.
+    """
+
+    rows: Tokens
+    brackets: Brackets
+    origins: NDArray[np.int64]
+    tree_ids: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+
+def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
+    """Return the trees of Docs: those beside them or, for sentences without, those of their spans.
+
+    The first tree of a sentence is the most probable one. Its weight is 1, and that of others the
+    power `POWER` of how probable they are beside it.
+    """
+    found = DocTrees(docs, whole=True)
+    rows, own = found.rows, found.brackets
+    begins = rows.offsets[:-1]
+    firsts = zip(rows.doc_ids[begins].tolist(), rows.positions[begins].tolist(), strict=True)
+    beside = [_TREES.get(doc, {}) for doc in docs]
+    trees = [
+        (number, parse)
+        for number, (doc, first) in enumerate(firsts)
+        for parse in beside[doc].get(first, ())
+    ]
+    sizes = np.diff(rows.offsets)
+    sentences = np.array([number for number, _ in trees], dtype=np.int64)
+    without = np.setdiff1d(np.arange(len(sizes)), sentences)
+    sentences = np.append(sentences, without)
+    begins = cumulative(sizes[sentences])
+    origins = ranges(rows.offsets[sentences], sizes[sentences])
+    counts = [len(parse.labels) for _, parse in trees]
+    shifts = np.repeat(begins[: len(trees)], counts)
+    starts, ends = (
+        np.array([i for _, parse in trees for i in getattr(parse, name)], dtype=np.int64) + shifts
+        for name in ("starts", "ends")
+    )
+    labels = [label for _, parse in trees for label in parse.labels]
+    tags = [tag for _, parse in trees for tag in parse.tags]
+    if len(without):
+        bounds = np.searchsorted(own.starts, rows.offsets)
+        kept = ranges(bounds[without], np.diff(bounds)[without])
+        moved = np.repeat(begins[len(trees) : -1] - rows.offsets[without], np.diff(bounds)[without])
+        starts = np.append(starts, own.starts[kept] + moved)
+        ends = np.append(ends, own.ends[kept] + moved)
+        labels += own.labels.at(kept)
+        tags += own.tags.at(origins[len(tags) :])
+    brackets = Brackets(
+        own.words.at(origins), Coded.of(tags), sizes[sentences], Coded.of(labels), starts, ends
+    )
+    tree_ids = np.repeat(np.arange(len(sentences)), sizes[sentences])
+    logs = np.array([parse.log_probability for _, parse in trees])
+    best = np.full(len(sizes), -np.inf)
+    np.maximum.at(best, sentences[: len(trees)], logs)
+    weights = np.exp(POWER * (logs - best[sentences[: len(trees)]]))
+    weights = np.append(weights, np.ones(len(without)))
+    return SeveralTrees(rows, brackets.rooted(ROOT), origins, tree_ids, weights)

@@ -1,0 +1,314 @@
+"""Dependencies in `nlp(text)`: `token.head` and `token.dep`, from the trees of a Doc.
+
+In each phrase one child is the head child, and every other child depends on one of its sisters
+(`dependencies`). Classifiers of these choices give each word a distribution over heads, which is
+summed over the most probable trees of the parser. The dependency tree is the one with the most
+expected right arcs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import DEP, HEAD, IS_SPACE
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ...classification.calibration import fit_pool, pooled
+from ...classification.features import ClassificationData, Table
+from ...dependencies.arcs import best_trees, summed
+from ...dependencies.choosing import LEAST, YES, gold_choices, possible_arcs
+from ...dependencies.features import LABEL, STAGES, Columns
+from ...dependencies.phrases import PhraseTrees
+from ...errors import StructlearnError
+from ...groups import CONSTITUENTS, DEPENDENCIES
+from ...learning.settings import setting
+from ...reading import uncollected
+from ...trees.heads import COLLINS, HeadRules
+from ...trees.nodes import Brackets
+from .. import extensions
+from ..doc_arrays import gold_trees, has_gold_tokens, is_tagged, missing_for_trees
+from ..extensions import set_spans
+from ..extensions.span_groups import words_of
+from ..scorers import dependency_score
+from ..storage.alternatives import several_trees
+from ..training.batch_trainable import BatchTrainable
+from ..training.factories import ComponentSettings, factory
+
+DEFAULT_MODEL = {
+    "@architectures": "spacy_structlearn.Stages.v1",
+    "order": list(STAGES),
+    "stages": {
+        stage: {
+            "@architectures": "spacy_structlearn.LogLinear.v1",
+            "l2": 1.0,
+            "templates": {"@misc": "spacy_structlearn.dependency_templates.v1", "stage": stage},
+        }
+        for stage in STAGES
+    },
+}
+ROOT = "ROOT"  # spaCy's label of the root
+SPACE = "dep"  # and of white space
+
+extensions.register()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeDependenciesSettings(ComponentSettings):
+    """Predict the head of each word and its dependency label.
+
+    The model is Stages with the stages "heads", whether a child of a phrase is its head child,
+    "sisters", whether a child depends on a sister, and "labels", those of arcs.
+    """
+
+    name: ClassVar[str] = "tree_dependencies"
+    iterations_per_step: int = setting(
+        50, ge=1, help="Number of iterations of the learners in one `nlp.update`."
+    )
+    subtypes: bool = setting(
+        False,
+        help='Whether subtypes of labels are learned, such as "nmod:poss". Otherwise it is "nmod".',
+    )
+    head_rules: HeadRules = setting(
+        COLLINS, help="Head rules of the treebank, which features read."
+    )
+
+
+class Reading(NamedTuple):
+    """The dependencies of a Doc over its tokens without white space.
+
+    words: their tokens. heads: tokens. labels: the labels of the arcs. probabilities: of the heads.
+    """
+
+    words: list[int]
+    heads: list[int]
+    labels: list[str]
+    probabilities: NDArray[np.float64]
+
+
+class TreeDependencies(BatchTrainable):
+    """Predicts the heads of words and their dependency labels.
+
+    Reads the groups "constituents" and "constituent_tags", or else `token.tag`, and `doc.sents` if
+    they are set. Each sentence gets exactly one root. Sentence boundaries do not change.
+    """
+
+    parameter = "stages"
+    settings_kind = TreeDependenciesSettings
+    cfg_types: ClassVar[dict[str, Any]] = {
+        **BatchTrainable.cfg_types,
+        "calibration": tuple[float, float] | None,
+    }
+
+    def __init__(self, *args: Any, scorer: Callable | None = dependency_score, **settings: Any):
+        super().__init__(*args, scorer=scorer, **settings)
+        if self.parameters.stages != STAGES:
+            found = ", ".join(self.parameters.stages) or "none"
+            wanted = ", ".join(STAGES)
+            raise StructlearnError("SL047", component=self.name, found=found, wanted=wanted)
+        self.cfg["calibration"] = None
+
+    # --- training -----------------------------------------------------------------------------
+    @property
+    def annotation(self) -> str:
+        return f'token.head and token.dep, and trees in doc.spans["{CONSTITUENTS}"],'
+
+    def _strings(self) -> Iterable[str]:
+        return (ROOT, SPACE, *self.labels)
+
+    def _label(self, text: str) -> str | None:
+        """Get what is learned of a gold label; None for the label of a root."""
+        label = text if self.subtypes else text.partition(":")[0] or text
+        return None if label.upper() == ROOT else label
+
+    def gold_labels(self, example: Example) -> Iterable[str]:
+        if CONSTITUENTS not in _parsed(example).spans:
+            return ()
+        tokens = (token for token in example.reference if token.dep and not token.is_space)
+        labels = {self._label(token.dep_) for token in tokens}
+        return {label for label in labels if label is not None}
+
+    def gold_data(self, example: Example) -> dict[str, ClassificationData] | None:
+        """Convert the reference to the choices of each stage.
+
+        The trees and their tags are those of the predicted Doc if it has any and the tokens of the
+        reference, and otherwise those of the reference. Sentences without a complete tree are left
+        out, and their number is logged.
+        """
+        doc, reference = _parsed(example), example.reference
+        if CONSTITUENTS not in doc.spans or not reference.has_annotation("DEP"):
+            return None
+        self._check(doc)
+        pairs = gold_trees(doc, self.name)
+        words = [i for sentence, _ in pairs for i in words_of(sentence)]
+        places = {i: place for place, i in enumerate(words)}
+        tokens = [reference[i] for i in words]
+        heads = [places.get(token.head.i, -1) if token.dep else -1 for token in tokens]
+        known = {*self.labels}
+        labels = [label if (label := self._label(t.dep_)) in known else None for t in tokens]
+        if not words:
+            return None
+        phrases = self._phrases(Brackets.of(tree for _, tree in pairs))
+        choices = gold_choices(phrases, np.array(heads, dtype=np.int64), labels)
+        data = {
+            stage: ClassificationData(_table(columns), tuple(answers))
+            for stage, (columns, answers) in choices.items()
+            if answers
+        }
+        return data or None
+
+    def _phrases(self, brackets: Brackets) -> PhraseTrees:
+        return PhraseTrees(brackets, self.head_rules)
+
+    def calibrate(self, examples: Iterable[Example]) -> tuple[float, float]:
+        """Fit the probabilities of arcs to gold arcs that were not trained on.
+
+        examples: Examples whose predicted Docs have trees predicted by the parser. Only those with
+            the tokens of the reference are used.
+        Returns a constant and a weight of the log-odds. Raises StructlearnError unless some arcs
+        are right and some are wrong.
+        """
+        self.require_parameters()
+        examples = [e for e in examples if e.reference.has_annotation("DEP") and has_gold_tokens(e)]
+        super().calibrate(examples)
+        self.cfg["calibration"] = None
+        probabilities, right = [], []
+        readings = self.predict([example.predicted for example in examples])
+        for example, reading in zip(examples, readings, strict=True):
+            gold = example.reference
+            for i, head, _, p in zip(*reading, strict=True):
+                if gold[i].dep:
+                    probabilities.append([p])
+                    right.append(gold[i].head.i == head)
+        if len(set(right)) < 2:
+            raise StructlearnError("SL049", component=self.name)
+        # Rounded to what JSON stores, so that saving and loading changes nothing.
+        weights = [round(float(weight), 6) for weight in fit_pool(probabilities, right)]
+        self.cfg["calibration"] = weights
+        return weights[0], weights[1]
+
+    # --- prediction ---------------------------------------------------------------------------
+    def predict(self, docs: Sequence[Doc]) -> list[Reading]:
+        """Predict the dependencies of each Doc; the trees of all Docs are read together.
+
+        Raises StructlearnError for a Doc without constituents or without tags.
+        """
+        self.require_parameters()
+        for doc in docs:
+            self._check(doc)
+        with uncollected():
+            trees = several_trees(docs)
+            phrases = self._phrases(trees.brackets)
+            possible = possible_arcs(phrases, self._score)
+            weights, origins = trees.weights[trees.tree_ids], trees.origins
+            own = possible.dependents
+            arcs = summed(
+                origins[np.append(own, possible.roots)],
+                origins[np.append(possible.heads, possible.roots)],
+                np.append(weights[own] * possible.probabilities, weights[possible.roots]),
+                len(trees.rows.positions),
+            )
+            fallback = np.empty(len(trees.rows.positions), dtype=np.int64)
+            # In reverse, so that the first tree of each sentence is the last one written.
+            fallback[origins[::-1]] = origins[possible.best][::-1]
+            rows = best_trees(arcs, trees.rows.offsets, fallback)
+            heads, sources = arcs.heads[rows], arcs.rows[rows]
+            labels = self._labels_of(possible, sources)
+        probabilities = arcs.weights[rows].clip(LEAST, 1.0)
+        if self.cfg["calibration"] is not None and len(rows):
+            probabilities = pooled(probabilities[:, None], self.cfg["calibration"])
+        return self._readings(docs, trees.rows, heads, labels, probabilities)
+
+    def _labels_of(self, possible: Any, rows: NDArray[np.int64]) -> list[str]:
+        """Get the labels of arcs. rows: of the possible arcs; those behind are roots."""
+        named = np.flatnonzero(rows < len(possible.places))
+        labels = np.full(len(rows), ROOT, dtype=object)
+        if len(named):
+            stage = self.parameters[LABEL]
+            columns = possible.labels(rows[named])
+            labels[named] = stage.predict(_table(columns, stage.used))
+        return labels.tolist()
+
+    def _score(self, stage: str, columns: Columns) -> NDArray[np.float64]:
+        """Get the probability of YES of each row; equal ones if there was nothing to learn."""
+        classifier = self.parameters[stage]
+        n = len(next(iter(columns.values())))
+        if YES not in classifier.labels:
+            return np.full(n, 0.5)
+        table = _table(columns, classifier.used)
+        return classifier.predict_proba(table)[:, classifier.labels.index(YES)]
+
+    def _readings(
+        self, docs: Sequence[Doc], tokens: Any, heads: NDArray, labels: list[str], probs: NDArray
+    ) -> list[Reading]:
+        ends = tokens.offsets[tokens.docs].tolist()
+        positions, of_heads = tokens.positions.tolist(), tokens.positions[heads].tolist()
+        return [
+            Reading(positions[b:e], of_heads[b:e], labels[b:e], probs[b:e])
+            for b, e in pairwise(ends)
+        ]
+
+    def _check(self, doc: Doc) -> None:
+        """Raise StructlearnError for a Doc without trees, or without tags."""
+        missing = missing_for_trees(doc)
+        if missing and not doc.to_array(IS_SPACE).all():
+            text = doc.text[:40]
+            raise StructlearnError("SL026", component=self.name, missing=missing, text=text)
+
+    def set_annotations(self, docs: Sequence[Doc], readings: Sequence[Reading]) -> None:
+        """Write the heads and labels of each Doc, and their probabilities.
+
+        White space depends on the token before it, and at the beginning of a sentence on the first
+        word; where there is no word, on itself.
+        """
+        strings = self.vocab.strings
+        for doc, reading in zip(docs, readings, strict=True):
+            if not len(doc):
+                set_spans(doc, DEPENDENCIES, [], np.empty(0, dtype=np.float32))
+                continue
+            heads = np.arange(len(doc))
+            for sentence in extensions.sentences(doc):
+                words = words_of(sentence)
+                first = words[0] if words else sentence.start
+                heads[sentence.start : first] = first
+                heads[first + 1 : sentence.end] = np.arange(first, sentence.end - 1)
+            labels = np.full(len(doc), strings.add(SPACE), dtype=np.uint64)
+            heads[reading.words] = reading.heads
+            labels[reading.words] = list(map(strings.add, reading.labels))
+            shifts = (heads - np.arange(len(doc))).astype(np.int64).view(np.uint64)
+            labels[heads == np.arange(len(doc))] = strings.add(ROOT)
+            columns: Any = np.stack([shifts, labels], axis=1)
+            doc.from_array([HEAD, DEP], columns)
+            spans = [
+                (label, i, i + 1) for i, label in zip(reading.words, reading.labels, strict=True)
+            ]
+            scores = np.asarray(reading.probabilities, dtype=np.float32)
+            set_spans(doc, DEPENDENCIES, spans, scores)
+
+
+def _parsed(example: Example) -> Doc:
+    """Get the predicted Doc if it has trees over the tokens of the reference, or the reference."""
+    predicted = example.predicted
+    parsed = CONSTITUENTS in predicted.spans and is_tagged(predicted) and has_gold_tokens(example)
+    return predicted if parsed else example.reference
+
+
+def _table(columns: Columns, names: Iterable[str] | None = None) -> Table:
+    names = tuple(columns if names is None else names)
+    return Table(names, np.stack([columns[name] for name in names], axis=1))
+
+
+make_tree_dependencies = factory(
+    TreeDependencies,
+    model=DEFAULT_MODEL,
+    scorer="spacy_structlearn.dependency_scorer.v1",
+    scores=["dep_las", "dep_uas"],
+    blocks={"head_rules": {"@misc": "spacy_structlearn.collins_head_rules.v1"}},
+    assigns=["token.head", "token.dep", "doc.spans", "token._.dep_prob"],
+    requires=["doc.spans"],
+)
