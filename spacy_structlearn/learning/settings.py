@@ -103,10 +103,9 @@ def learn_rate(default: float, help: str = "Learning rate.") -> Any:
     return setting(default, gt=0, le=MAX_RATE, help=help)
 
 
-def max_iterations(default: int, more: str = "", *, ge: int = 1) -> Any:
+def max_iterations(default: int, *, ge: int = 1) -> Any:
     """Return the maximum number of passes through the data."""
-    text = f"Maximum number of passes through the data. {more}".strip()
-    return setting(default, ge=ge, help=text)
+    return setting(default, ge=ge, help="Maximum number of passes through the data.")
 
 
 def threads() -> Any:

@@ -17,13 +17,12 @@ the pair. Rare words share the parameters of their signatures with unknown words
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import cumulative
+from ...arrays import cumulative, ranges
 from ...optimize.lbfgs import dot
 from ...parallel.shards import Engine
 from ..latent.em import ProductionCounts, TreebankDerivations
@@ -84,11 +83,10 @@ class TerminalMap:
         has &= np.append(is_own, False)[pair]
         self.offsets, column = substate_columns(tags, substates)
         sizes = np.diff(self.offsets)
-        local = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], sizes)
         self._cell = np.repeat(row * int(substates.sum()), sizes) + column
         self._share = np.repeat(share, sizes)
         self._has = np.flatnonzero(np.repeat(has, sizes))
-        self._own = (np.repeat(pair_offsets[pair], sizes) + local)[self._has]
+        self._own = ranges(pair_offsets[pair], sizes)[self._has]
 
     def weights(self, own: NDArray[np.floating], rows: NDArray[np.floating]) -> NDArray:
         """The weights of all terminals, one vector after another."""
@@ -204,10 +202,8 @@ def ancestor_places(
 
     own_tags: the tags of the pairs with vectors of their own. n_rows: number of signatures' rows.
     """
-    rules, bounds = fine.rules, fine.offsets
-    ancestors = [
-        fine.ancestors[begin:end].astype(np.int64) for begin, end in pairwise(bounds.tolist())
-    ]
+    rules = fine.rules
+    ancestors = np.split(fine.ancestors.astype(np.int64), fine.offsets[1:-1])
 
     def of_blocks(symbols: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         blocks = [np.empty(0, np.int64)]
@@ -218,10 +214,9 @@ def ancestor_places(
         return np.concatenate(blocks)
 
     def of_vectors(symbols: NDArray[np.integer]) -> NDArray[np.int64]:
-        sizes = fine.substates[symbols]
-        local = np.arange(sizes.sum()) - np.repeat(cumulative(sizes)[:-1], sizes)
-        above = fine.ancestors[np.repeat(bounds[symbols], sizes) + local]
-        return np.repeat(cumulative(coarse.substates[symbols])[:-1], sizes) + above
+        above = fine.ancestors[substate_columns(symbols, fine.substates)[1]]
+        begin = cumulative(coarse.substates[symbols])[:-1]
+        return np.repeat(begin, fine.substates[symbols]) + above
 
     row = of_vectors(np.arange(n_tags))
     width = int(coarse.offsets[n_tags])

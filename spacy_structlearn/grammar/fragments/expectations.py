@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from ...arrays import ranges
 from ...errors import StructlearnError
 from ..chart.hypergraph import Floats
 from ..latent.model import LatentGrammar
@@ -154,8 +155,7 @@ class FragmentExpectations:
         """Return the expected numbers of sites whatever their production."""
         sizes = np.diff(self._offsets)[sites.symbol]
         owner = np.repeat(np.arange(len(sites)), sizes)
-        begins = np.cumsum(sizes) - sizes
-        states = np.arange(len(owner)) + np.repeat(self._offsets[sites.symbol] - begins, sizes)
+        states = ranges(self._offsets[sites.symbol], sizes)
         above, inside, _ = terms
         values = self.expected.outside[states] if above is None else _at(above, owner, states)
         if inside is not None:
@@ -176,8 +176,7 @@ class FragmentExpectations:
             last = min(int(last), len(sites))
             counts = sizes[first:last]
             owner = np.repeat(np.arange(first, last), counts)
-            before = np.cumsum(counts) - counts
-            entries = np.arange(len(owner)) + np.repeat(begins[rule[first:last]] - before, counts)
+            entries = ranges(begins[rule[first:last]], counts)
             values = weights[entries]
             for term, column in zip(terms, states.T, strict=True):
                 if term is not None:

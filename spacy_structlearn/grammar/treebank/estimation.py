@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import cumulative
+from ...arrays import cumulative, ranges
 from ...words.signatures import SIGNATURES, Signature
 from .data import TreebankData
 from .lexicon import Backoff, Lexicon, LexiconLevel
@@ -248,8 +248,7 @@ class _PairLayout:
         as_pair[learner._known] = learner._known_as
         self.known = np.repeat(learner._known, sizes)
         # One more, since there may be no known pairs.
-        shift = np.repeat(np.append(pair_ends[:-1], 0)[as_pair] - ends[:-1], sizes)
-        self.known_as = (np.arange(ends[-1]) + shift)[self.known]
+        self.known_as = ranges(np.append(pair_ends[:-1], 0)[as_pair], sizes)[self.known]
         # Their entries that are not tied.
         self.own = np.repeat(learner._own, self.pair_sizes)
         self.own_column = self.pair_column[self.own]
