@@ -58,7 +58,7 @@ LIMITS = {
     "tests/kernels": 51,
     "tests/learning": 65,
     "tests/matching": 730,
-    "tests/optimize": 450,
+    "tests/optimize": 370,
     "tests/parallel": 180,
     "tests/pipeline": 6_200,
     "tests/roles": 800,

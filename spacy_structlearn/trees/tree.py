@@ -223,11 +223,10 @@ class Tree:
     def __hash__(self) -> int:
         return hash(tuple(self._flat()))
 
-    def __copy__(self) -> Tree:
+    def __copy__(self, memo: object = None) -> Tree:
         return self
 
-    def __deepcopy__(self, memo: object) -> Tree:
-        return self
+    __deepcopy__ = __copy__
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default protocol is recursive.
@@ -294,7 +293,6 @@ def trees_of(data: Iterable[Any], code: str) -> list[Tree]:
     trees: list[Tree] = []
     for item in data:
         trees += item if isinstance(item, Iterable) and not isinstance(item, Tree) else [item]
-    for tree in trees:
-        if not isinstance(tree, Tree):
-            raise StructlearnError(code, problem=f"something of the type {type(tree).__name__}")
+    if wrong := [type(tree).__name__ for tree in trees if not isinstance(tree, Tree)]:
+        raise StructlearnError(code, problem=f"something of the type {wrong[0]}")
     return trees
