@@ -42,9 +42,7 @@ def unescape(word: str) -> str:
     """
     if "-" not in word:
         return word
-    if word in _WHOLE_WORD_BRACKETS:
-        return _WHOLE_WORD_BRACKETS[word]
-    return word.replace("-LRB-", "(").replace("-RRB-", ")")
+    return _WHOLE_WORD_BRACKETS.get(word) or word.replace("-LRB-", "(").replace("-RRB-", ")")
 
 
 def read_trees(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Tree]:

@@ -108,10 +108,7 @@ class TreeNodes:
     def __init__(self, brackets: Brackets, rules: HeadRules = COLLINS, *, has_tags: bool = False):
         self.rules, self.has_tags = rules, has_tags
         offsets = cumulative(brackets.sizes)
-        starts, ends = (
-            np.ascontiguousarray(values, dtype=np.int32)
-            for values in (brackets.starts, brackets.ends)
-        )
+        starts, ends = (np.ascontiguousarray(x, np.int32) for x in (brackets.starts, brackets.ends))
         rows, firsts = build(offsets, starts, ends, has_tags)
         if rows is None:
             problem = "several words have no bracket"
