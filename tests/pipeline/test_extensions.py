@@ -57,7 +57,7 @@ def random_tree(generator, n_words, tags="ABC", labels="STUV"):
         )
         return Tree(label, [grow(a, b) for a, b in pairwise([start, *cuts, end])])
 
-    middle = generator.randint(0, n_words // 2)
+    middle = n_words // 2 - generator.randint(0, n_words // 2)
     return Tree("R", [grow(a, b) for a, b in pairwise(sorted({0, middle, n_words}))])
 
 
