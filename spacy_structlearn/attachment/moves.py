@@ -15,21 +15,10 @@ from ..trees.heads import COLLINS
 from ..trees.nodes import Brackets, TreeNodes
 from ..trees.normalize import strip_function
 from ..trees.tree import PlacedNode, Tree
-from .sites import (
-    NOUN,
-    NOUN_PHRASES,
-    PREPOSITION_PHRASES,
-    VERB,
-    VERB_PHRASES,
-    Place,
-    Site,
-    are_light,
-    is_phrase,
-    places_of,
-)
+from . import sites
 
 
-def reattach(tree: Tree, attachments: Iterable[Site | tuple[int, int, str]]) -> Tree:
+def reattach(tree: Tree, attachments: Iterable[sites.Site | tuple[int, int, str]]) -> Tree:
     """Return the tree with other attachments of prepositional phrases.
 
     attachments: sites, or (start, end, label) for a prepositional phrase of exactly these tokens.
@@ -45,7 +34,7 @@ def reattach(tree: Tree, attachments: Iterable[Site | tuple[int, int, str]]) -> 
     wanted: dict[tuple[int, int], str] = {}
     for attachment in attachments:
         start, end, label = attachment[-3:]
-        if label not in (VERB, NOUN):
+        if label not in (sites.VERB, sites.NOUN):
             raise StructlearnError("SL120", start=start, end=end, label=label)
         wanted[start, end] = label
     # A move can enable another one, so search again after each.
@@ -69,13 +58,15 @@ def reattach_all(brackets: Brackets, moves: Iterable[tuple[int, int, int, str]])
     # Trees with a phrase that is not attached to its head yet.
     nodes = TreeNodes(brackets)
     categories = [strip_function(name) for name in nodes.names]
-    is_phrase = np.array([name in PREPOSITION_PHRASES for name in categories], dtype=bool)
-    phrases = np.flatnonzero(is_phrase[nodes.labels] & (nodes.n_children > 0))
+    of_phrases = np.array([name in sites.PREPOSITION_PHRASES for name in categories], dtype=bool)
+    phrases = np.flatnonzero(of_phrases[nodes.labels] & (nodes.n_children > 0))
     columns = (nodes.starts, nodes.stops, nodes.labels[nodes.parents], nodes.trees)
     numbers: dict[int, None] = {}
     for start, end, above, number in np.stack([c[phrases] for c in columns], axis=1).tolist():
         label = of_trees[number].get((start, end), "")
-        if label and categories[above] not in (NOUN_PHRASES if label == NOUN else VERB_PHRASES):
+        if label and categories[above] not in (
+            sites.NOUN_PHRASES if label == sites.NOUN else sites.VERB_PHRASES
+        ):
             numbers[number] = None
     if not numbers:
         return brackets
@@ -95,24 +86,24 @@ def reattach_all(brackets: Brackets, moves: Iterable[tuple[int, int, int, str]])
 
 def _first_move(tree: Tree, wanted: dict[tuple[int, int], str]) -> Tree | None:
     """Return the tree after the first wanted and possible move, or None."""
-    for place in chain.from_iterable(places_of(tree)):
+    for place in chain.from_iterable(sites.places_of(tree)):
         label = wanted.get(place.phrase.bracket[1:], place.label)
         if label != place.label:
-            moved = (_to_noun if label == NOUN else _to_verb)(place)
+            moved = (_to_noun if label == sites.NOUN else _to_verb)(place)
             if moved is not None:
                 return moved
     return None
 
 
-def _to_verb(place: Place) -> Tree | None:
+def _to_verb(place: sites.Place) -> Tree | None:
     """Move a prepositional phrase out of the object, to the right of it."""
     # From the parent of the phrase up to the sister of the verb.
     _, lowest, *upper = _path(place.phrase, place.verb.parent)
     left, right = place.phrase.around()
     moved = [place.phrase.tree, *right]
-    if not are_light(*right):
+    if not sites.are_light(*right):
         return None
-    while left and are_light(left[-1]):
+    while left and sites.are_light(left[-1]):
         moved.insert(0, left.pop())
     if not left or place.noun.start > place.phrase.start:
         return None
@@ -121,7 +112,7 @@ def _to_verb(place: Place) -> Tree | None:
     rest = _collapsed(lowest.tree.label, left)
     for node in upper:
         left, right = lowest.around()
-        if not are_light(*right):
+        if not sites.are_light(*right):
             return None
         moved += right
         lowest, rest = node, _collapsed(node.tree.label, [*left, rest])
@@ -129,7 +120,7 @@ def _to_verb(place: Place) -> Tree | None:
     return _replaced(place.verb.parent, [*left, rest, *moved, *right])
 
 
-def _to_noun(place: Place) -> Tree | None:
+def _to_noun(place: sites.Place) -> Tree | None:
     """Move a prepositional phrase from the right of the object into it."""
     phrases = _path(place.object, place.verb.parent)
     if any(phrase.around()[1] for phrase in phrases[:-1]):
@@ -137,13 +128,13 @@ def _to_noun(place: Place) -> Tree | None:
     left, right = phrases[-1].around()
     distance = place.phrase.rank - phrases[-1].rank
     between, right = right[: distance - 1], right[distance:]
-    if not are_light(*between):
+    if not sites.are_light(*between):
         return None
-    behind = next((sister for sister in right if not are_light(sister)), None)
+    behind = next((sister for sister in right if not sites.are_light(sister)), None)
     if behind is not None and behind.label in COLLINS.coordinators:
         return None
     children: Sequence[Tree] = place.object.tree.children
-    if not is_phrase(place.object.children[-1], PREPOSITION_PHRASES):
+    if not sites.is_phrase(place.object.children[-1], sites.PREPOSITION_PHRASES):
         children = [Tree(place.object.label, children)]
     new = Tree(place.object.tree.label, [*children, *between, place.phrase.tree])
     for lower, upper in pairwise(phrases):

@@ -4,23 +4,18 @@ import numpy as np
 import pytest
 from classification.nets import end, learned, left_out, own_scores
 
-from spacy_structlearn.classification import (
-    BayesNetSettings,
-    LogLinearSettings,
-    Stages,
-    StagesSettings,
-    Table,
-    training,
-)
+from spacy_structlearn import classification
 from spacy_structlearn.classification.adaptation import MergedCounts
 from spacy_structlearn.classification.features import ClassificationData, label_ids_of
 from spacy_structlearn.classification.trainers import fit
 
 VARIABLES = ("a", "b", "c")
-NET = BayesNetSettings(structure={"c": [], "b": ["c"], "a": ["b"]})
-LINEAR = LogLinearSettings(templates=[("a",), ("a", "b"), ("b", "c")], l2=0.5, tolerance=1e-9)
-STACKED = LogLinearSettings(templates=[("a", "b")], l2=2.0, tolerance=1e-9, base=NET)
-STAGES = StagesSettings(
+NET = classification.BayesNetSettings(structure={"c": [], "b": ["c"], "a": ["b"]})
+LINEAR = classification.LogLinearSettings(
+    templates=[("a",), ("a", "b"), ("b", "c")], l2=0.5, tolerance=1e-9
+)
+STACKED = classification.LogLinearSettings(templates=[("a", "b")], l2=2.0, tolerance=1e-9, base=NET)
+STAGES = classification.StagesSettings(
     stages={"finding": NET, "senses": LINEAR, "roles": STACKED},
     order=["finding", "senses", "roles"],
 )
@@ -38,7 +33,7 @@ def data(seed, names="yn", n=200, prefix="", noise=0.1, domain=None):
     )
     rows = [[f"{prefix}{value}" for value in row] for row in values]
     return ClassificationData(
-        Table.of(rows, VARIABLES), tuple(names[i % len(names)] for i in number)
+        classification.Table.of(rows, VARIABLES), tuple(names[i % len(names)] for i in number)
     )
 
 
@@ -50,7 +45,7 @@ def train(settings, *parts, labels=()):
 
 
 def adapt(settings, model, *parts, labels=(), strength=1.0):
-    return end(training.adapter(settings, model, parts, labels, strength=strength))
+    return end(classification.training.adapter(settings, model, parts, labels, strength=strength))
 
 
 def likelihood(model, part):
@@ -85,12 +80,12 @@ def test_new_labels_and_new_values_come_in(settings):
 
 @EACH
 def test_untrained_models_are_trained_from_nothing(settings):
-    untrained = training.initialize(settings, [NEW], ("w",))
+    untrained = classification.training.initialize(settings, [NEW], ("w",))
     assert adapt(settings, untrained, NEW, labels=("z",)) == train(settings, NEW, labels=("w", "z"))
 
 
 # --- Bayesian networks ----------------------------------------------------------------------------
-ONES = BayesNetSettings(structure=NET.structure, fit_d=None)
+ONES = classification.BayesNetSettings(structure=NET.structure, fit_d=None)
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -112,14 +107,14 @@ def test_new_instances_are_left_out_of_the_counts():
     new = data(1, n=60, names="ynz")
     labels = ("n", "y", "z")
     instances = new.table, label_ids_of(new.labels, labels)
-    rows = Table.concatenate([OLD.table, new.table])
+    rows = classification.Table.concatenate([OLD.table, new.table])
     together = fit(ONES, rows, OLD.labels + new.labels)
     all_scores = left_out(together, rows, OLD.labels + new.labels)
     merged = MergedCounts(old, instances, labels, 1.0)
     np.testing.assert_allclose(
         old.scores_left_out(merged), all_scores[len(OLD.labels) :], rtol=1e-12
     )
-    trainer = training.adapter(ONES, old, [new], labels, strength=1.0)
+    trainer = classification.training.adapter(ONES, old, [new], labels, strength=1.0)
     trainer.step()
     assert trainer.value > 0
     # Whatever it counts, an instance that is left out leaves the counts of all others.
@@ -163,9 +158,9 @@ def keys_of(model, table):
 def test_min_count_is_for_new_features():
     old = train(LINEAR, OLD)
     one = data(1, "y", n=1)
-    strict = LogLinearSettings(templates="single", min_count=2)
+    strict = classification.LogLinearSettings(templates="single", min_count=2)
     rare = ClassificationData(
-        Table.concatenate([one.table, data(1, n=1, prefix="new ").table]), ("y", "n")
+        classification.Table.concatenate([one.table, data(1, n=1, prefix="new ").table]), ("y", "n")
     )
     adapted = adapt(strict, old, rare)
     np.testing.assert_array_equal(adapted.keys, old.keys)
@@ -186,7 +181,7 @@ def test_stages_with_new_instances_are_adapted():
     assert new["roles"] == adapt(STACKED, old["roles"], part, labels="w", strength=0.5)
     assert new.labels == ("n", "w", "x", "y", "z")
     assert old.to_bytes() == before
-    assert Stages.from_bytes(new.to_bytes()) == new
+    assert classification.Stages.from_bytes(new.to_bytes()) == new
     again = adapt(STAGES, new, {"finding": part}, labels=("v",))
     assert again["finding"] == adapt(NET, old["finding"], part)
     assert again["roles"] is new["roles"]

@@ -4,20 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from classification.nets import (
-    VARIABLES,
-    SlowNet,
-    accuracy,
-    bayes_net,
-    left_out,
-    log_linear,
-    named,
-    own_scores,
-    quadruples,
-    slow_left_out,
-    structures,
-    tables,
-)
+from classification import nets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +33,7 @@ TRAIN, DEV = example(300), example(100, seed=4)
 
 @pytest.fixture(scope="module")
 def net():
-    return bayes_net().fit(*TRAIN, dev=DEV, variables=NAMES)
+    return nets.bayes_net().fit(*TRAIN, dev=DEV, variables=NAMES)
 
 
 def code_of(call, *args, **kwargs):
@@ -57,18 +44,20 @@ def code_of(call, *args, **kwargs):
 
 @settings(deadline=None)
 @given(
-    tables(),
-    tables(max_size=4),
-    structures(),
+    nets.tables(),
+    nets.tables(max_size=4),
+    nets.structures(),
     SMOOTHINGS,
     st.sampled_from(["joint", "conditional", None]),
     st.sampled_from(["one", "many"]),
 )
 def test_log_joint_is_that_of_the_slow_net(table, others, structure, smoothing, fit_d, n_d):
-    net = bayes_net(named(structure), smoothing=smoothing, fit_d=fit_d, n_d=n_d)
-    net = net.fit(*table, variables=VARIABLES)
-    slow = SlowNet(*table)
-    d = {VARIABLES.index(name) if name else None: list(of) for name, of in net.d.items()} or None
+    net = nets.bayes_net(nets.named(structure), smoothing=smoothing, fit_d=fit_d, n_d=n_d)
+    net = net.fit(*table, variables=nets.VARIABLES)
+    slow = nets.SlowNet(*table)
+    d = {
+        nets.VARIABLES.index(name) if name else None: list(of) for name, of in net.d.items()
+    } or None
     found = net.log_joint(others[0])
     expected = [
         [slow.log_joint(row, label, structure, d, smoothing) for label in net.labels]
@@ -76,8 +65,8 @@ def test_log_joint_is_that_of_the_slow_net(table, others, structure, smoothing, 
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     np.testing.assert_allclose(
-        left_out(net, *table),
-        slow_left_out(*table, net.labels, structure, d=d, smoothing=smoothing),
+        nets.left_out(net, *table),
+        nets.slow_left_out(*table, net.labels, structure, d=d, smoothing=smoothing),
         rtol=1e-9,
     )
     probabilities = net.predict_proba(others[0])
@@ -91,10 +80,10 @@ def test_fitted_d_are_better(dev, fit_d):
     """In what they are fitted to, and many are as good as one."""
     values = {}
     for chosen, n_d in product((None, fit_d), ("one", "many")):
-        net = bayes_net("naive", fit_d=chosen, n_d=n_d).fit(*TRAIN, dev=dev, variables=NAMES)
+        net = nets.bayes_net("naive", fit_d=chosen, n_d=n_d).fit(*TRAIN, dev=dev, variables=NAMES)
         rows, labels = dev or TRAIN
-        scores = net.log_joint(rows) if dev else left_out(net, *TRAIN)
-        own = own_scores(scores, labels, net.labels)
+        scores = net.log_joint(rows) if dev else nets.left_out(net, *TRAIN)
+        own = nets.own_scores(scores, labels, net.labels)
         if fit_d == "conditional":
             own = own - np.log(np.exp(scores).sum(axis=1))
         values[chosen, n_d] = own.sum()
@@ -114,7 +103,7 @@ def test_rows_may_be_given_in_any_way(net):
         np.testing.assert_array_equal(net.log_joint(other), expected)
     assert code_of(net.log_joint, [("v1", "n2")]) == "SL502"
     assert code_of(net.log_joint, {"v": ["v1"], "n": ["n2"]}) == "SL503"
-    part = bayes_net({"p": (), "v": ("p",)}).fit(*TRAIN, variables=NAMES)
+    part = nets.bayes_net({"p": (), "v": ("p",)}).fit(*TRAIN, variables=NAMES)
     del columns["n"]
     np.testing.assert_array_equal(part.log_joint(columns), part.log_joint(rows))
 
@@ -136,8 +125,8 @@ def test_nothing_fails(structure, smoothing, rows, labels):
     strange = [("unseen",) * 3, (None,) * 3, ("x", "unseen", None)]
     for dev in (None, (rows, labels), ([], []), (strange, ["N", "new label", "V"])):
         for fit_d, n_d in (("joint", "many"), ("conditional", "one")):
-            net = bayes_net(structure, smoothing=smoothing, fit_d=fit_d, n_d=n_d)
-            net = net.fit(rows, labels, dev=dev, variables=VARIABLES)
+            net = nets.bayes_net(structure, smoothing=smoothing, fit_d=fit_d, n_d=n_d)
+            net = net.fit(rows, labels, dev=dev, variables=nets.VARIABLES)
             again = BayesNet.from_bytes(net.to_bytes())
             assert again.labels == tuple(sorted({*labels, *(dev[1] if dev else [])}))
             if again.is_empty:
@@ -189,7 +178,7 @@ def test_bytes_that_are_no_net(net, damage):
 
 
 def test_bad_data():
-    fit = bayes_net().fit
+    fit = nets.bayes_net().fit
     assert code_of(fit, TRAIN[0], TRAIN[1][:-1]) == "SL504"
     assert code_of(fit, *TRAIN, dev=(DEV[0], DEV[1][:-1])) == "SL504"
     for bad in (range(len(TRAIN[1])), [None, *TRAIN[1][1:]], "V" * len(TRAIN[1]), 3):
@@ -200,21 +189,21 @@ def test_bad_data():
     assert code_of(fit, [("a",)], ["N"], variables=("\x1e",)) == "SL501"
     assert code_of(fit, *TRAIN, dev=([("a",)], ["N"])) == "SL502"
     assert code_of(fit, *TRAIN, variables=("a", "b")) == "SL502"
-    assert code_of(bayes_net({"q": ()}).fit, *TRAIN) == "SL511"
-    assert code_of(log_linear([("z",)]).fit, *TRAIN) == "SL503"
+    assert code_of(nets.bayes_net({"q": ()}).fit, *TRAIN) == "SL511"
+    assert code_of(nets.log_linear([("z",)]).fit, *TRAIN) == "SL503"
     assert code_of(BayesNet().predict, [("a",)]) == "SL510"
 
 
 @pytest.mark.corpus
 def test_pp_attachment(corpora):
     """The structure of figure 2a with its 13 parameters, from 25 candidates, and the accuracy."""
-    train, dev = (quadruples(corpora, name) for name in ("training", "devset"))
-    net = bayes_net().fit(*train, dev=dev)
+    train, dev = (nets.quadruples(corpora, name) for name in ("training", "devset"))
+    net = nets.bayes_net().fit(*train, dev=dev)
     assert net.parents == {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
     assert sum(len(d) for d in net.d.values()) == 13
     assert sum(step.n_candidates for step in net.steps[1:]) == 25
-    assert accuracy(net, *dev) >= 0.845
-    naive = bayes_net("naive").fit(*train, dev=dev)
+    assert nets.accuracy(net, *dev) >= 0.845
+    naive = nets.bayes_net("naive").fit(*train, dev=dev)
     assert sum(len(d) for d in naive.d.values()) == 9
 
 
@@ -224,9 +213,9 @@ def test_probabilities_that_underflow_are_numbers():
     rows = [("a",) * 100 + ("p",)] * 2000
     structure = {**dict.fromkeys(names, ()), "y": names}
     labels = ["N", "V"] * 1000
-    net = bayes_net(structure, fit_d=None).fit(rows, labels, variables=[*names, "y"])
+    net = nets.bayes_net(structure, fit_d=None).fit(rows, labels, variables=[*names, "y"])
     np.testing.assert_allclose(net.predict_proba([("a",) * 100 + ("q",)]), 0.5)
-    assert np.isfinite(left_out(net, rows, labels)).all()
+    assert np.isfinite(nets.left_out(net, rows, labels)).all()
 
 
 def test_dot_has_every_variable_and_its_parents():

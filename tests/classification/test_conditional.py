@@ -7,14 +7,8 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.classification import BayesNetSettings, LogLinearSettings, Table
 from spacy_structlearn.classification.features import symbol, tuple_keys
+from spacy_structlearn.classification.linear import conditional
 from spacy_structlearn.classification.linear._log_linear import add_scores_of_values
-from spacy_structlearn.classification.linear.conditional import (
-    LogLinearLikelihood,
-    Workshop,
-    feature_keys,
-    log_softmax,
-    template_columns,
-)
 from spacy_structlearn.kernels.index import KeyIndex
 
 L2 = 0.7
@@ -30,14 +24,14 @@ def random_likelihood(seed, n_labels, n_given=1, **centres):
         rng.integers(1, 4, n).astype(np.float64),
         rng.normal(size=(n, n_labels, n_given)),
     )
-    return arrays, LogLinearLikelihood(*arrays, l2=L2, **centres)
+    return arrays, conditional.LogLinearLikelihood(*arrays, l2=L2, **centres)
 
 
 def penalised(arrays, l2, weights, coefficients):
     """f as the module states it, from the weights of each label."""
     features, _, labels, counts, given = arrays
     padded = np.concatenate([weights, np.zeros((1, weights.shape[1]))])
-    log_proba = log_softmax(padded[features].sum(axis=1) + given @ coefficients)
+    log_proba = conditional.log_softmax(padded[features].sum(axis=1) + given @ coefficients)
     value = -counts @ log_proba[np.arange(len(labels)), labels]
     return value + l2 * ((weights**2).sum() + ((coefficients - 1) ** 2).sum()) / 2
 
@@ -109,7 +103,7 @@ def workshop(settings, n_labels=2, dev=True):
         return Table.of(rows, ("a", "b", "c")), ids
 
     names = tuple(f"y{i}" for i in range(n_labels))
-    return Workshop(settings, names, table(0), table(1) if dev else None)
+    return conditional.Workshop(settings, names, table(0), table(1) if dev else None)
 
 
 @pytest.mark.parametrize("base", [None, BayesNetSettings(structure="naive")])
@@ -135,7 +129,7 @@ def test_keys_of_many_templates_are_those_of_each(data):
     templates = [t[: data.draw(st.integers(0, 4))] for t in templates]
     rows = data.draw(st.lists(st.tuples(*[st.sampled_from(["x", "y", None])] * 4), max_size=5))
     table = Table.of(rows, names)
-    keys = feature_keys(table, templates)
+    keys = conditional.feature_keys(table, templates)
     assert keys.shape == (len(rows), len(templates))
     assert keys.dtype == np.uint64
     for found, template in zip(keys.T, templates, strict=True):
@@ -155,15 +149,15 @@ def test_scores_without_keys_are_those_of_the_keys(data):
         Table.of(data.draw(st.lists(st.tuples(values, values, values), max_size=5)), names)
         for _ in range(2)
     )
-    keys = np.unique(feature_keys(known, templates))
+    keys = np.unique(conditional.feature_keys(known, templates))
     if data.draw(st.booleans()):
         keys = keys[::-1].copy()  # not ascending
     index, rng = KeyIndex(keys), np.random.default_rng(len(keys))
     weights = rng.normal(size=(len(keys), 2)).astype(data.draw(st.sampled_from(["f4", "f8"])))
     found, wanted = (np.ones((len(asked), 2)) for _ in range(2))
-    for rows in index.find(feature_keys(asked, templates)).T:
+    for rows in index.find(conditional.feature_keys(asked, templates)).T:
         wanted[rows >= 0] += weights[rows[rows >= 0]]
-    columns, starts, seeds = template_columns(names, tuple(templates))
+    columns, starts, seeds = conditional.template_columns(names, tuple(templates))
     add_scores_of_values(asked.symbols, starts, columns, seeds, index, weights, found)
     assert np.array_equal(found, wanted)
 
@@ -198,5 +192,5 @@ def test_scores_that_the_kernel_refuses(change, problem):
 
 def test_keys_of_features_never_change():
     table = Table.of([["ate", "with", "fork"]], ("v", "p", "n2"))
-    found = feature_keys(table, [("p",), ("p", "v"), ("v", "p", "n2")])
+    found = conditional.feature_keys(table, [("p",), ("p", "v"), ("v", "p", "n2")])
     assert found.tolist() == [[1123007534093342751, 17822744579190132110, 6544515964445012364]]

@@ -4,17 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from classification.nets import (
-    LABELS,
-    VARIABLES,
-    SlowNet,
-    joint_counts,
-    named,
-    slow_accuracy,
-    slow_left_out,
-    slow_log_likelihood,
-    tables,
-)
+from classification import nets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,24 +16,24 @@ from spacy_structlearn.errors import StructlearnError
 
 
 def instances_of(table, dev):
-    counts = joint_counts(*table)
+    counts = nets.joint_counts(*table)
     if dev is None:
         return CountedInstances.left_out(counts)
-    ids = np.array([LABELS.index(label) for label in dev[1]], dtype=np.int64)
-    return CountedInstances(counts, Table.of(dev[0], VARIABLES).symbols, ids)
+    ids = np.array([nets.LABELS.index(label) for label in dev[1]], dtype=np.int64)
+    return CountedInstances(counts, Table.of(dev[0], nets.VARIABLES).symbols, ids)
 
 
 def judge(table, dev, tried):
     """Accuracy, rounded log-likelihood, and number of parents (to be small) of a structure."""
     if dev is None:
-        scores, labels = slow_left_out(*table, LABELS, tried), table[1]
+        scores, labels = nets.slow_left_out(*table, nets.LABELS, tried), table[1]
     else:
-        slow = SlowNet(*table)
-        scores = [[slow.log_joint(row, label, tried) for label in LABELS] for row in dev[0]]
+        slow = nets.SlowNet(*table)
+        scores = [[slow.log_joint(row, label, tried) for label in nets.LABELS] for row in dev[0]]
         labels = dev[1]
-    likelihood = slow_log_likelihood(scores, labels, LABELS)
+    likelihood = nets.slow_log_likelihood(scores, labels, nets.LABELS)
     n_parents = sum(1 + len(parents) for parents in tried.values())
-    return slow_accuracy(scores, labels, LABELS), round(likelihood, 6), -n_parents
+    return nets.slow_accuracy(scores, labels, nets.LABELS), round(likelihood, 6), -n_parents
 
 
 def slow_greedy(table, dev, max_parents):
@@ -51,7 +41,7 @@ def slow_greedy(table, dev, max_parents):
     while True:
         tried = [
             {**placed, variable: parents}
-            for variable in range(len(VARIABLES))
+            for variable in range(len(nets.VARIABLES))
             if variable not in placed
             for size in range(max_parents)
             for parents in combinations(sorted(placed), size)
@@ -67,12 +57,12 @@ def slow_greedy(table, dev, max_parents):
 
 
 @settings(deadline=None)
-@given(tables(min_size=3, max_size=8), st.none() | tables(max_size=6), st.integers(1, 3))
+@given(nets.tables(min_size=3, max_size=8), st.none() | nets.tables(max_size=6), st.integers(1, 3))
 def test_greedy(table, dev, max_parents):
     placed, values = slow_greedy(table, dev, max_parents)
     own = BayesNetSettings(max_parents=max_parents)
     found, steps = structure.greedy(instances_of(table, dev), own)
-    assert list(found.items()) == list(named(placed).items())
+    assert list(found.items()) == list(nets.named(placed).items())
     assert [step.variables for step in steps] == [(), *((v, *of) for v, of in found.items())]
     for step, (accuracy, likelihood, _) in zip(steps, values, strict=True):
         assert step.accuracy == pytest.approx(accuracy)
@@ -99,5 +89,5 @@ def test_a_variable_that_says_the_same_is_left_out():
 )
 def test_bad_structures(bad, words):
     with pytest.raises(StructlearnError, match=words) as caught:
-        structure.ordered(bad, VARIABLES)
+        structure.ordered(bad, nets.VARIABLES)
     assert caught.value.code == "SL511"

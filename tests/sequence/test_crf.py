@@ -7,17 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize as scipy_minimize
-from sequence.chains import (
-    CHAINS,
-    LABELS,
-    RICH_TEMPLATES,
-    TEMPLATES,
-    built,
-    numpy_forward_backward,
-    numpy_scores,
-    random_theta,
-    sentences,
-)
+from sequence import chains
 from sequence.chains import make_objective as make
 from sequence.conll import read_noun_phrases
 
@@ -31,15 +21,17 @@ from spacy_structlearn.sequence.layout.features import SHA_PEREIRA
 @settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 6), max_size=5),
-    st.sampled_from([RICH_TEMPLATES, TEMPLATES, SHA_PEREIRA, ("bias",), ("ORTH[0]", "TAG[0]"), ()]),
-    st.sampled_from(list(CHAINS)),
+    st.sampled_from(
+        [chains.RICH_TEMPLATES, chains.TEMPLATES, SHA_PEREIRA, ("bias",), ("ORTH[0]", "TAG[0]"), ()]
+    ),
+    st.sampled_from(list(chains.CHAINS)),
     st.integers(1, 3),
     st.integers(0, 100),
 )
 def test_folding_leaves_the_gradient_as_it_is(lengths, templates, chain, min_count, seed):
-    options = {"min_count": min_count, "templates": templates, **CHAINS[chain]}
+    options = {"min_count": min_count, "templates": templates, **chains.CHAINS[chain]}
     objective, (columns, offsets, label_ids) = make(lengths, seed=seed, **options)
-    theta = random_theta(objective, seed)
+    theta = chains.random_theta(objective, seed)
     found = objective.value_and_grad(theta)
     again = objective.value_and_grad(theta)
     assert again[0] == found[0]
@@ -58,15 +50,15 @@ def unfolded(objective, theta, columns, offsets, label_ids):
     model = objective.model
     rows = model.rows(model.templates.keys(columns, offsets))
     states = model.state_ids(label_ids.astype(np.int32), offsets)
-    scores = model.state_weights(numpy_scores(rows, model.weights)) if len(rows) else None
+    scores = model.state_weights(chains.numpy_scores(rows, model.weights)) if len(rows) else None
     # One row more, for what -1 points at.
     weights = np.zeros((len(model.keys) + 1, model.weights.shape[1]))
     transitions = np.zeros_like(model.transitions)
     value = 0.5 * objective.l2 * theta @ theta
-    for s in sentences(offsets):
+    for s in chains.sentences(offsets):
         if s.start == s.stop:
             continue
-        log_z, marginals, pairs = numpy_forward_backward(
+        log_z, marginals, pairs = chains.numpy_forward_backward(
             scores[s], model.transitions, model.initial, model.final
         )
         right = states[s]
@@ -119,7 +111,7 @@ def test_errors():
 def test_conll_2000(corpora):
     # The counts and the loss are CRFsuite's on the same features.
     data = read_noun_phrases(corpora / "conll2000" / "train.txt.gz", 7936)
-    model = built(*data, LABELS[:3], SHA_PEREIRA)
+    model = chains.built(*data, chains.LABELS[:3], SHA_PEREIRA)
     assert len(model.keys) == 315_097
     objective = ChainLikelihood(model, *data, l2=1.0)
     assert objective.n_parameters == 370_047

@@ -18,13 +18,7 @@ from sequence.chains import (
 )
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.chain.decode import (
-    decode_with_segments,
-    marginals,
-    n_best,
-    n_best_chunks,
-    viterbi,
-)
+from spacy_structlearn.sequence.chain import decode
 from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.sequence.layout import encoding
 
@@ -79,18 +73,18 @@ def test_labels_chunks_and_probabilities_by_enumeration(lengths, chain, is_force
     parts = [s for s in sentences(offsets) if s.start < s.stop]
     sequences = [every_sequence(model, columns, offsets, s, allowed) for s in parts]
     if any(np.isneginf(totals).all() for _, totals in sequences):
-        for function in (viterbi, marginals, decode_with_segments):
+        for function in (decode.viterbi, decode.marginals, decode.decode_with_segments):
             with pytest.raises(StructlearnError, match="SL217"):
                 function(model, columns, offsets, forced)
         with pytest.raises(StructlearnError, match="SL217"):
-            n_best(model, columns, offsets, 2, forced)
+            decode.n_best(model, columns, offsets, 2, forced)
         return
-    best, segments = decode_with_segments(model, columns, offsets, forced)
-    p = marginals(model, columns, offsets, forced)
+    best, segments = decode.decode_with_segments(model, columns, offsets, forced)
+    p = decode.marginals(model, columns, offsets, forced)
     n = int(rng.integers(1, 9))
-    paths, log_probabilities = n_best(model, columns, offsets, n, forced)
+    paths, log_probabilities = decode.n_best(model, columns, offsets, n, forced)
     np.testing.assert_array_equal(paths[0], best)
-    np.testing.assert_array_equal(viterbi(model, columns, offsets, forced), best)
+    np.testing.assert_array_equal(decode.viterbi(model, columns, offsets, forced), best)
     assert best.dtype == np.int32
     n_chunks = 0
     chunks = {
@@ -117,7 +111,7 @@ def test_labels_chunks_and_probabilities_by_enumeration(lengths, chain, is_force
         for path, weight in zip(ids.tolist(), weights.tolist(), strict=True):
             sums[tuple(encoding.decode([model.labels[y] for y in path], model.encoding))] += weight
         own = None if forced is None else forced[s]
-        different = n_best_chunks(model, columns[s], len(sums), own)
+        different = decode.n_best_chunks(model, columns[s], len(sums), own)
         assert [score for score, _ in different] == sorted((s for s, _ in different), reverse=True)
         assert len({tuple(spans) for _, spans in different}) == len(different)
         assert np.exp([score for score, _ in different]).sum() == pytest.approx(1)
@@ -139,10 +133,10 @@ def test_a_pool_by_enumeration(lengths, chain, is_local):
     model.locally_normalized = is_local
     outside = np.random.default_rng(chain[-1]).normal(size=(len(columns), len(model.labels)))
     pool, n = model.pooled(0.6, outside), 10_000
-    paths, own = n_best(model, columns, offsets, n)
-    _, found = n_best(pool, columns, offsets, n)
-    p = marginals(pool, columns, offsets)
-    best, segments = decode_with_segments(pool, columns, offsets)
+    paths, own = decode.n_best(model, columns, offsets, n)
+    _, found = decode.n_best(pool, columns, offsets, n)
+    p = decode.marginals(pool, columns, offsets)
+    best, segments = decode.decode_with_segments(pool, columns, offsets)
     for i, s in enumerate(sentences(offsets)):
         k = int(np.isfinite(own[:, i]).sum())
         if s.start == s.stop or not k:
@@ -161,8 +155,8 @@ def test_a_pool_by_enumeration(lengths, chain, is_local):
             if s.start <= a < s.stop:
                 key = label, a - s.start, b - s.start
                 assert probability == pytest.approx(exact[key], abs=1e-9)
-    same = marginals(model.pooled(1.0, 0.0 * outside), columns, offsets)
-    np.testing.assert_allclose(same, marginals(model, columns, offsets), atol=1e-12)
+    same = decode.marginals(model.pooled(1.0, 0.0 * outside), columns, offsets)
+    np.testing.assert_allclose(same, decode.marginals(model, columns, offsets), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -180,32 +174,32 @@ def test_a_pool_by_enumeration(lengths, chain, is_local):
 def test_forced_labels_that_do_not_fit(bad):
     data = random_data([3])
     with pytest.raises(StructlearnError, match="SL216"):
-        viterbi(random_model(*data), *data[:2], bad)
+        decode.viterbi(random_model(*data), *data[:2], bad)
 
 
 def test_very_long_sentence():
     columns, offsets, label_ids = random_data([100_000])
     model = random_model(columns, offsets, label_ids, scale=3.0)
-    p = marginals(model, columns, offsets)
+    p = decode.marginals(model, columns, offsets)
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-9)
-    _, segments = decode_with_segments(model, columns, offsets)
+    _, segments = decode.decode_with_segments(model, columns, offsets)
     assert ((segments.probabilities > 0) & (segments.probabilities <= 1 + 1e-9)).all()
 
 
 def test_refusals():
     columns, offsets, label_ids = random_data([3])
     with pytest.raises(StructlearnError, match="SL209"):
-        n_best(random_model(columns, offsets, label_ids), columns, offsets, 0)
-    for function in (viterbi, marginals, decode_with_segments):
+        decode.n_best(random_model(columns, offsets, label_ids), columns, offsets, 0)
+    for function in (decode.viterbi, decode.marginals, decode.decode_with_segments):
         with pytest.raises(StructlearnError, match="SL205"):
             function(ChainModel.empty(), columns, offsets)
     with pytest.raises(StructlearnError, match="SL205"):
-        n_best(ChainModel.empty(), columns, offsets, 1)
+        decode.n_best(ChainModel.empty(), columns, offsets, 1)
 
 
 def test_other_labels_can_be_decoded_but_not_read_as_chunks():
     columns, offsets, label_ids = random_data([3], 2)
     model = random_model(columns, offsets, label_ids, ("noun", "verb"))
-    assert set(viterbi(model, columns, offsets)) <= {0, 1}
+    assert set(decode.viterbi(model, columns, offsets)) <= {0, 1}
     with pytest.raises(StructlearnError, match="SL210"):
-        decode_with_segments(model, columns, offsets)
+        decode.decode_with_segments(model, columns, offsets)

@@ -7,31 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sequence.chains import (
-    COLUMNS,
-    LABELS,
-    RICH_TEMPLATES,
-    as_data,
-    built,
-    enumerate_labels,
-    fit,
-    random_data,
-    sentences,
-    trained,
-)
+from sequence import chains
 from sequence.conll import f1, read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
 from spacy_structlearn.sequence.chain.decode import marginals, viterbi
-from spacy_structlearn.sequence.estimators import training
+from spacy_structlearn.sequence.estimators import m_estimation, training
 from spacy_structlearn.sequence.estimators.hmm import close_columns, hidden_markov, locally_uniform
-from spacy_structlearn.sequence.estimators.m_estimation import (
-    ChainStatistics,
-    GoldCounts,
-    Minimization,
-    correct,
-)
 from spacy_structlearn.sequence.layout.data import arranged, concatenate
 from spacy_structlearn.sequence.layout.features import SHA_PEREIRA, Templates
 from spacy_structlearn.sequence.settings import MEstimationSettings
@@ -41,7 +24,7 @@ LENGTHS = (4, 1, 0, 6, 3, 2, 5)
 
 
 def closed_data(n_labels=3, seed=0, lengths=LENGTHS):
-    columns, offsets, label_ids = random_data(lengths, n_labels, seed)
+    columns, offsets, label_ids = chains.random_data(lengths, n_labels, seed)
     return close_columns(columns)[0], offsets, label_ids
 
 
@@ -51,7 +34,7 @@ def dense_counts(counts, model, columns, offsets, label_ids):
     numbers = {place: i for i, place in enumerate(counts.places.tolist())}
     state_ids = model.state_ids(label_ids.astype(np.int32), offsets)
     rows = model.rows(model.templates.keys(columns, offsets))
-    for i, s in enumerate(sentences(offsets)):
+    for i, s in enumerate(chains.sentences(offsets)):
         for t in range(s.start, s.stop):
             own = [label_ids[t]]
             if model.has_pair_features:
@@ -72,17 +55,17 @@ def dense_counts(counts, model, columns, offsets, label_ids):
 # --- gold counts ----------------------------------------------------------------------------------
 @given(
     st.integers(0, 1000),
-    st.lists(st.sampled_from(RICH_TEMPLATES), min_size=0, max_size=6, unique=True),
+    st.lists(st.sampled_from(chains.RICH_TEMPLATES), min_size=0, max_size=6, unique=True),
     st.booleans(),
     st.integers(1, 3),
-    st.sampled_from([LABELS[:1], ("X", "Y"), TAGS]),
+    st.sampled_from([chains.LABELS[:1], ("X", "Y"), TAGS]),
     st.booleans(),
 )
 @settings(deadline=None, max_examples=40)
 def test_gold_counts(seed, templates, pair_features, min_count, labels, input_only):
     columns, offsets, label_ids = closed_data(len(labels), seed)
-    columns = columns[:, [COLUMNS.index(name) for name in Templates(templates).columns]]
-    model = built(
+    columns = columns[:, [chains.COLUMNS.index(name) for name in Templates(templates).columns]]
+    model = chains.built(
         columns,
         offsets,
         label_ids,
@@ -92,7 +75,7 @@ def test_gold_counts(seed, templates, pair_features, min_count, labels, input_on
         order=2,
         pair_features=pair_features,
     )
-    counts = GoldCounts(model, columns, offsets, label_ids, input_only=input_only)
+    counts = m_estimation.GoldCounts(model, columns, offsets, label_ids, input_only=input_only)
     wanted = dense_counts(counts, model, columns, offsets, label_ids)
     # Every supported feature has one parameter.
     supported = np.concatenate([model.supported, model.supported_transitions], axis=None)
@@ -119,8 +102,8 @@ def test_gold_counts(seed, templates, pair_features, min_count, labels, input_on
 def test_features_that_no_sentence_tells_apart_are_one(seed, pair_features):
     columns, offsets, label_ids = closed_data(seed=seed)
     options = {"order": 2, "pair_features": pair_features}
-    model = built(columns, offsets, label_ids, TAGS, RICH_TEMPLATES, **options)
-    counts = GoldCounts(model, columns, offsets, label_ids)
+    model = chains.built(columns, offsets, label_ids, TAGS, chains.RICH_TEMPLATES, **options)
+    counts = m_estimation.GoldCounts(model, columns, offsets, label_ids)
     dense = dense_counts(counts, model, columns, offsets, label_ids)
     expectations = np.random.default_rng(seed).random(counts.shape[1])
     few, few_expectations = counts.distinct(expectations)
@@ -134,14 +117,19 @@ def test_features_that_no_sentence_tells_apart_are_one(seed, pair_features):
 @pytest.mark.parametrize("make_base", [hidden_markov, locally_uniform])
 @pytest.mark.parametrize(
     ("templates", "pair_features"),
-    [(RICH_TEMPLATES, True), (("ORTH[0]", "TAG[0]"), False), (("ORTH[-1]",), True), ((), True)],
+    [
+        (chains.RICH_TEMPLATES, True),
+        (("ORTH[0]", "TAG[0]"), False),
+        (("ORTH[-1]",), True),
+        ((), True),
+    ],
 )
 def test_corrected_scores_by_enumeration(labels, make_base, templates, pair_features):
     columns, offsets, label_ids = closed_data(len(labels), seed=3)
-    base = make_base(columns, offsets, label_ids, labels, COLUMNS, encoding=None)
+    base = make_base(columns, offsets, label_ids, labels, chains.COLUMNS, encoding=None)
     templates = Templates(templates)
-    places = [COLUMNS.index(name) for name in templates.columns]
-    model = built(
+    places = [chains.COLUMNS.index(name) for name in templates.columns]
+    model = chains.built(
         columns[:, places],
         offsets,
         label_ids,
@@ -154,18 +142,18 @@ def test_corrected_scores_by_enumeration(labels, make_base, templates, pair_feat
     rng = np.random.default_rng(0)
     model.weights[:] = rng.normal(size=model.weights.shape)
     model.transitions += rng.normal(size=model.transitions.shape)
-    corrected = correct(base, model)
+    corrected = m_estimation.correct(base, model)
     chain = base.to_chain_model()
     for n in (1, 2, 4):
         text = columns[:n]
         wanted = 0.0
         for part in (chain, model):
-            its_columns = [COLUMNS.index(name) for name in part.templates.columns]
+            its_columns = [chains.COLUMNS.index(name) for name in part.templates.columns]
             keys = part.templates.keys(text[:, its_columns], [0, n])
-            wanted = wanted + enumerate_labels(part, part.rows(keys))[1]
-        its_columns = [COLUMNS.index(name) for name in corrected.templates.columns]
+            wanted = wanted + chains.enumerate_labels(part, part.rows(keys))[1]
+        its_columns = [chains.COLUMNS.index(name) for name in corrected.templates.columns]
         keys = corrected.templates.keys(text[:, its_columns], [0, n])
-        _, found = enumerate_labels(corrected, corrected.rows(keys))
+        _, found = chains.enumerate_labels(corrected, corrected.rows(keys))
         np.testing.assert_allclose(found, wanted)
         assert np.isfinite(found).any()
 
@@ -175,7 +163,7 @@ def test_corrected_scores_by_enumeration(labels, make_base, templates, pair_feat
 
 def make_estimator(**options):
     options = {
-        "templates": RICH_TEMPLATES[:7],
+        "templates": chains.RICH_TEMPLATES[:7],
         "tolerance": 1e-10,
         "max_iterations": 1000,
         **options,
@@ -200,25 +188,25 @@ ESTIMATORS = {
 def test_estimator(name):
     estimator = make_estimator(**ESTIMATORS[name], l2=2.0)
     assert estimator.attributes == ("ORTH", "TAG")
-    columns, offsets, label_ids = random_data((5, 3, 4, 0, 6, 4, 4), seed=3)
-    data = as_data(columns, offsets, label_ids, TAGS)
+    columns, offsets, label_ids = chains.random_data((5, 3, 4, 0, 6, 4, 4), seed=3)
+    data = chains.as_data(columns, offsets, label_ids, TAGS)
     start = training.initialize(estimator, data, ["NP"])
     assert start.labels == TAGS
     assert set(start.vocabularies) == {"ORTH", "TAG"}
     trainer = training.trainer(estimator, start, data)
-    trained(trainer)
+    chains.trained(trainer)
     assert 1 < trainer.n_iterations <= estimator.max_iterations
     model = trainer.parameters()
     assert model.weights.dtype == np.float32
     # The minimum: weighted counts are what is expected, up to the regulariser.
     sentences_in_order = concatenate(arranged(data), TAGS)
-    statistics = ChainStatistics(estimator, *sentences_in_order, TAGS)
-    w, counts = Minimization(statistics, 2.0).run(), statistics.counts
+    statistics = m_estimation.ChainStatistics(estimator, *sentences_in_order, TAGS)
+    w, counts = m_estimation.Minimization(statistics, 2.0).run(), statistics.counts
     alpha = np.exp(-counts.matvec(w)) / 6  # one of the seven sentences is empty
     wanted = statistics.expectations + w / 0.5
     np.testing.assert_allclose(counts.rmatvec(alpha), wanted, atol=5e-5)
     assert trainer.value == MEstimationObjective(counts, statistics.expectations, c=0.5).value(w)
-    none = trained(
+    none = chains.trained(
         training.trainer(dataclasses.replace(estimator, max_iterations=20, l2=0.0), start, data)
     )
     assert none.value < trainer.value
@@ -232,9 +220,9 @@ def test_estimator(name):
 def test_without_regulariser(base):
     # More features than sentences: there is no minimum, and the weights must not grow for ever.
     estimator = make_estimator(base=base, l2=0.0)
-    columns, offsets, label_ids = random_data((5, 3, 4, 6, 4, 4), seed=3)
-    data = as_data(columns, offsets, label_ids, TAGS)
-    trainer = fit(estimator, data, ["NP"])
+    columns, offsets, label_ids = chains.random_data((5, 3, 4, 6, 4, 4), seed=3)
+    data = chains.as_data(columns, offsets, label_ids, TAGS)
+    trainer = chains.fit(estimator, data, ["NP"])
     assert 0 < trainer.n_iterations < estimator.max_iterations
     model = trainer.parameters()
     p = marginals(model, model.derive(columns), offsets)
@@ -254,7 +242,7 @@ def test_settings_that_do_not_go_together():
 
 
 def test_errors():
-    columns, offsets, label_ids = random_data((5, 3))
+    columns, offsets, label_ids = chains.random_data((5, 3))
     for bad, code in (
         ((columns[:, :1], offsets, label_ids), "SL204"),
         ((columns, offsets + 1, label_ids), "SL203"),
@@ -262,7 +250,7 @@ def test_errors():
         ((columns[:0], [0, 0], label_ids[:0]), "SL226"),
     ):
         with pytest.raises(StructlearnError, match=code):
-            ChainStatistics(make_estimator(), *bad, TAGS)
+            m_estimation.ChainStatistics(make_estimator(), *bad, TAGS)
 
 
 @pytest.mark.corpus
@@ -275,8 +263,10 @@ def test_conll_2000(corpora):
         (SHA_PEREIRA, True, 608_692, 88.3),
     ):
         estimator = MEstimationSettings(templates=templates, pair_features=pair_features)
-        statistics = ChainStatistics(estimator, columns[:n], offsets[:8037], ids[:n], LABELS[:3])
+        statistics = m_estimation.ChainStatistics(
+            estimator, columns[:n], offsets[:8037], ids[:n], chains.LABELS[:3]
+        )
         assert statistics.counts.shape == (8036, n_features)
-        model = statistics.corrected(Minimization(statistics, 1.0).run())
+        model = statistics.corrected(m_estimation.Minimization(statistics, 1.0).run())
         found = viterbi(model, model.derive(columns[n:]), offsets[8036:] - n)
         assert f1(offsets[8036:] - n, ids[n:], found) == pytest.approx(wanted, abs=0.2)

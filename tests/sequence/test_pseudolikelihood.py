@@ -5,18 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from sequence.chains import (
-    CHAINS,
-    LABELS,
-    RICH_TEMPLATES,
-    built,
-    check_gradient,
-    enumerate_labels,
-    numpy_scores,
-    random_data,
-    random_theta,
-    sentences,
-)
+from sequence import chains
 from sequence.chains import make_objective as make
 from sequence.test_memm import PLAIN
 
@@ -30,32 +19,36 @@ from spacy_structlearn.sequence.settings import PseudoLikelihoodSettings
 ONE_PLACE = ("ORTH[0]", "TAG[-1]", "bias", "ORTH[2]", "TAG[0]")
 
 
-def make_joint(lengths=(4, 1, 0, 6), labels=LABELS[:3], seed=0, templates=ONE_PLACE, **options):
+def make_joint(
+    lengths=(4, 1, 0, 6), labels=chains.LABELS[:3], seed=0, templates=ONE_PLACE, **options
+):
     """A joint objective and its data, whose words and tags are closed."""
-    columns, offsets, label_ids = random_data(lengths, min(len(labels), 2), seed, n_symbols=4)
+    columns, offsets, label_ids = chains.random_data(
+        lengths, min(len(labels), 2), seed, n_symbols=4
+    )
     columns, vocabularies = close_columns(columns)
     data = columns, offsets, label_ids
-    model = built(*data, labels, templates, **options)
+    model = chains.built(*data, labels, templates, **options)
     model.vocabularies = dict(zip(("ORTH", "TAG"), vocabularies, strict=True))
     return JointPseudoLikelihood(model, *data, l2=0.5), data
 
 
-@pytest.mark.parametrize("labels", [LABELS[:1], LABELS[:3], PLAIN])
+@pytest.mark.parametrize("labels", [chains.LABELS[:1], chains.LABELS[:3], PLAIN])
 @pytest.mark.parametrize("min_count", [1, 2])
-@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("chain", chains.CHAINS)
 def test_gradient_of_the_joint_form_by_finite_differences(labels, min_count, chain):
-    objective, _ = make_joint(labels=labels, min_count=min_count, **CHAINS[chain])
-    check_gradient(objective)
+    objective, _ = make_joint(labels=labels, min_count=min_count, **chains.CHAINS[chain])
+    chains.check_gradient(objective)
 
 
 def label_loss(model, columns, offsets, label_ids):
     """- sum of log p(label | other labels), from the scores of all sequences."""
     rows = model.rows(model.templates.keys(columns, offsets))
     loss = 0.0
-    for s in sentences(offsets):
+    for s in chains.sentences(offsets):
         if s.start == s.stop:
             continue
-        sequences, totals = enumerate_labels(model, rows[s])
+        sequences, totals = chains.enumerate_labels(model, rows[s])
         differ = sequences != label_ids[s]
         right = totals[~differ.any(axis=1)].item()
         for t in range(s.stop - s.start):
@@ -70,7 +63,7 @@ def symbol_loss(model, columns, offsets, label_ids):
 
     def score(columns):
         rows = model.rows(model.templates.keys(columns, offsets))
-        scores = model.state_weights(numpy_scores(rows, model.weights))
+        scores = model.state_weights(chains.numpy_scores(rows, model.weights))
         return scores[np.arange(len(states)), states].sum()
 
     loss = 0.0
@@ -87,16 +80,16 @@ def symbol_loss(model, columns, offsets, label_ids):
 @settings(max_examples=25)
 @given(
     st.lists(st.integers(0, 5), max_size=3),
-    st.sampled_from([LABELS[:3], PLAIN]),
-    st.sampled_from([RICH_TEMPLATES, ("bias",), ()]),
-    st.sampled_from(list(CHAINS)),
+    st.sampled_from([chains.LABELS[:3], PLAIN]),
+    st.sampled_from([chains.RICH_TEMPLATES, ("bias",), ()]),
+    st.sampled_from(list(chains.CHAINS)),
     st.integers(0, 100),
 )
 def test_loss_of_each_label(lengths, labels, templates, chain, seed):
     # The last label was never seen.
-    options = {"kind": LogPseudoLikelihood, "templates": templates, **CHAINS[chain]}
+    options = {"kind": LogPseudoLikelihood, "templates": templates, **chains.CHAINS[chain]}
     objective, data = make(lengths, labels, 2, seed, **options)
-    theta = random_theta(objective, seed)
+    theta = chains.random_theta(objective, seed)
     objective.write(theta)
     loss = label_loss(objective.model, *data)
     value = objective.value_and_grad(theta)[0]
@@ -106,14 +99,14 @@ def test_loss_of_each_label(lengths, labels, templates, chain, seed):
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.integers(0, 5), max_size=3),
-    st.sampled_from([LABELS[:3], PLAIN]),
-    st.sampled_from(list(CHAINS)),
+    st.sampled_from([chains.LABELS[:3], PLAIN]),
+    st.sampled_from(list(chains.CHAINS)),
     st.integers(1, 2),
     st.integers(0, 100),
 )
 def test_loss_of_each_label_word_and_tag(lengths, labels, chain, min_count, seed):
-    objective, data = make_joint(lengths, labels, seed, min_count=min_count, **CHAINS[chain])
-    theta = random_theta(objective, seed)
+    objective, data = make_joint(lengths, labels, seed, min_count=min_count, **chains.CHAINS[chain])
+    theta = chains.random_theta(objective, seed)
     objective.write(theta)
     loss = label_loss(objective.model, *data) + symbol_loss(objective.model, *data)
     value = objective.value_and_grad(theta)[0]

@@ -3,16 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from sequence.chains import (
-    LABELS,
-    TEMPLATES,
-    as_data,
-    numpy_forward_backward,
-    random_data,
-    random_model,
-    sentences,
-    trained,
-)
+from sequence import chains
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence.chain.decode import marginals, state_scores
@@ -26,8 +17,8 @@ LENGTHS = [5, 0, 1, 7, 3]
 
 
 def pruned_model(margin, n_labels=5, seed=0, scale=1.5):
-    data = random_data(LENGTHS, n_labels, seed)
-    model = random_model(*data, labels=LABELS[:n_labels], seed=seed, scale=scale)
+    data = chains.random_data(LENGTHS, n_labels, seed)
+    model = chains.random_model(*data, labels=chains.LABELS[:n_labels], seed=seed, scale=scale)
     model.margin = margin
     return model, data
 
@@ -58,10 +49,10 @@ def test_labels_out_of_the_margin_are_as_if_not_allowed(margin, seed):
     allowed = scores >= scores.max(axis=1, keepdims=True) - margin
     assert not allowed.all()
     found = as_array(candidates(model, columns, offsets), 5)
-    for s in sentences(offsets):
+    for s in chains.sentences(offsets):
         if s.start < s.stop:
             likely = np.where(allowed[s], scores[s], -np.inf)
-            expected = numpy_forward_backward(likely, model.transitions)[1]
+            expected = chains.numpy_forward_backward(likely, model.transitions)[1]
             np.testing.assert_allclose(found[s], expected, atol=1e-5)
 
 
@@ -100,7 +91,7 @@ def test_uncertain():
 
 
 def settings(**values):
-    return StochasticCRFSettings(templates=TEMPLATES, encoding="none", **values)
+    return StochasticCRFSettings(templates=chains.TEMPLATES, encoding="none", **values)
 
 
 def plain_epochs(model, columns, offsets, label_ids, settings, n_epochs):
@@ -162,14 +153,14 @@ def plain_posteriors(scores, arcs):
 
 @pytest.mark.parametrize("l1", [0.0, 0.5])
 def test_weights_are_those_of_the_plain_algorithm(l1):
-    columns, offsets, label_ids = random_data([4, 2, 0, 6, 1, 5], 3, seed=3)
+    columns, offsets, label_ids = chains.random_data([4, 2, 0, 6, 1, 5], 3, seed=3)
     by = settings(margin=100.0, l1=l1, max_iterations=3, seed=4)
-    data = as_data(columns, offsets, label_ids)
-    model = training.initialize(by, data, LABELS[:3])
-    order = [LABELS[:3].index(label) for label in model.labels]
+    data = chains.as_data(columns, offsets, label_ids)
+    model = training.initialize(by, data, chains.LABELS[:3])
+    order = [chains.LABELS[:3].index(label) for label in model.labels]
     places = np.argsort(order)
     weights, arcs = plain_epochs(model, columns, offsets, places[label_ids], by, 3)
-    trained(training.trainer(by, model, data)).parameters()
+    chains.trained(training.trainer(by, model, data)).parameters()
     np.testing.assert_allclose(model.weights, weights, atol=2e-4)
     np.testing.assert_allclose(model.transitions, arcs, atol=2e-4)
 
@@ -187,10 +178,10 @@ def test_a_margin_needs_labels_that_may_all_follow():
 
 
 def test_short_keys_are_the_upper_bits():
-    columns, offsets, _ = random_data(LENGTHS)
-    whole = Templates(TEMPLATES).keys(columns, offsets)
-    short = Templates(TEMPLATES, 40)
+    columns, offsets, _ = chains.random_data(LENGTHS)
+    whole = Templates(chains.TEMPLATES).keys(columns, offsets)
+    short = Templates(chains.TEMPLATES, 40)
     np.testing.assert_array_equal(short.keys(columns, offsets), whole >> 24 << 24)
-    assert short != Templates(TEMPLATES)
+    assert short != Templates(chains.TEMPLATES)
     with pytest.raises(StructlearnError, match="SL209"):
-        Templates(TEMPLATES, 65)
+        Templates(chains.TEMPLATES, 65)

@@ -2,16 +2,7 @@
 
 import numpy as np
 import pytest
-from grammar.grammars import (
-    NEVER,
-    SHAPES,
-    numpy_posteriors,
-    random_grammar,
-    same_parses,
-    sample_grammar,
-    sample_trees,
-    sentence,
-)
+from grammar import grammars
 
 from spacy_structlearn.grammar.chart import compiled, decode
 from spacy_structlearn.grammar.chart.decode import ChartParser
@@ -46,7 +37,7 @@ def full(level, blocks):
 def test_a_share_keeps_the_sums_of_groups(seed, share, monkeypatch):
     monkeypatch.setattr(compiled, "FEW", 0)
     monkeypatch.setattr(compiled, "DENSE_ENTRIES", 10**9)
-    grammar = random_grammar(seed, n_levels=4, zeros=0.9, n_phrases=4, density=0.2)
+    grammar = grammars.random_grammar(seed, n_levels=4, zeros=0.9, n_phrases=4, density=0.2)
     level = smooth(grammar.levels[-1], branches(grammar.levels), 0.01)
     blocks = compiled.blocks(level, share)
     values, offsets = full(level, blocks), level.binary_offsets
@@ -65,8 +56,8 @@ def test_a_share_keeps_the_sums_of_groups(seed, share, monkeypatch):
 
 
 def test_a_share_hardly_changes_parses(monkeypatch):
-    grammar = sample_grammar(3)
-    words = [tree.words() for tree in sample_trees()[:40]]
+    grammar = grammars.sample_grammar(3)
+    words = [tree.words() for tree in grammars.sample_trees()[:40]]
     approximate = ChartParser(grammar).parse(words)
     monkeypatch.setattr(decode, "SHARE", 0.0)
     exact = ChartParser(grammar).parse(words)
@@ -77,15 +68,15 @@ def test_a_share_hardly_changes_parses(monkeypatch):
 @pytest.mark.parametrize("decoder", ["viterbi", "max_rule_product"])
 @pytest.mark.parametrize("zeros", [0.0, 0.6])
 def test_blocks_may_be_dense_or_listed(decoder, zeros, monkeypatch):
-    grammar = random_grammar(3, n_levels=3, zeros=zeros)
-    sentences = [sentence(seed, n) for seed, n in enumerate((2, 5, 9, 14))]
+    grammar = grammars.random_grammar(3, n_levels=3, zeros=zeros)
+    sentences = [grammars.sentence(seed, n) for seed, n in enumerate((2, 5, 9, 14))]
     parses = []
     for entries in (10**9, 12, -(10**9)):
         monkeypatch.setattr(compiled, "DENSE_ENTRIES", entries)
         parses.append(ChartParser(grammar, decoder=decoder).parse(sentences))
     for listed, mixed, dense in zip(*parses, strict=True):
-        assert same_parses(listed, dense, atol=1e-4)
-        assert same_parses(mixed, dense, atol=1e-4)
+        assert grammars.same_parses(listed, dense, atol=1e-4)
+        assert grammars.same_parses(mixed, dense, atol=1e-4)
 
 
 # --- the first pass ------------------------------------------------------------------------------
@@ -120,29 +111,29 @@ def items_of(graphs):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 9, 20])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", grammars.SHAPES)
 def test_without_pruning_nothing_is_lost(shape, n, monkeypatch):
     for seed in range(3):
-        grammar = random_grammar(seed, n_levels=3, density=0.4, shape=shape)
-        words = [sentence(seed, n)]
+        grammar = grammars.random_grammar(seed, n_levels=3, density=0.4, shape=shape)
+        words = [grammars.sentence(seed, n)]
         parses = [
-            make(grammar, thresholds=NEVER).parse(words)
+            make(grammar, thresholds=grammars.NEVER).parse(words)
             for make in (ChartParser, lambda *a, **k: exhaustive(monkeypatch, *a, **k))
         ]
-        assert all(same_parses(a, b, atol=1e-4) for a, b in zip(*parses, strict=True))
+        assert all(grammars.same_parses(a, b, atol=1e-4) for a, b in zip(*parses, strict=True))
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 12])
 @pytest.mark.parametrize("seed", range(4))
 def test_exact_factors_leave_what_has_a_posterior(seed, n, exact, monkeypatch):
-    grammar = random_grammar(seed, n_levels=2, density=0.5, root_tags=True)
-    words = sentence(seed, n)
+    grammar = grammars.random_grammar(seed, n_levels=2, density=0.5, root_tags=True)
+    words = grammars.sentence(seed, n)
     keep = 1e-3
     monkeypatch.setattr(decode, "EDGE_FACTOR", 0.0)
     parser = ChartParser(grammar, thresholds=(keep,))
     graphs, numbers = parser.forests([words])
     rows = grammar.lexicon.scores(1, grammar.lexicon.encode(words))
-    q = numpy_posteriors(grammar.levels[1], grammar.symbols.n_tags, rows)
+    q = grammars.numpy_posteriors(grammar.levels[1], grammar.symbols.n_tags, rows)
     if not len(numbers):
         assert not q.total > 0
         return
@@ -155,15 +146,15 @@ def test_exact_factors_leave_what_has_a_posterior(seed, n, exact, monkeypatch):
 
 
 def test_the_score_of_a_long_sentence(monkeypatch, exact):
-    grammar = random_grammar(1, n_levels=2, density=0.5)
-    words = [sentence(3, 60)]
-    parser = ChartParser(grammar, thresholds=NEVER)
-    other = exhaustive(monkeypatch, grammar, thresholds=NEVER)
-    assert same_parses(parser.parse(words)[0], other.parse(words)[0], atol=1e-2)
+    grammar = grammars.random_grammar(1, n_levels=2, density=0.5)
+    words = [grammars.sentence(3, 60)]
+    parser = ChartParser(grammar, thresholds=grammars.NEVER)
+    other = exhaustive(monkeypatch, grammar, thresholds=grammars.NEVER)
+    assert grammars.same_parses(parser.parse(words)[0], other.parse(words)[0], atol=1e-2)
 
 
 def test_a_level_with_more_states_is_not_factored():
-    grammar = random_grammar(1, n_levels=3)
+    grammar = grammars.random_grammar(1, n_levels=3)
     level = grammar.levels[2]
     assert level.substates.max() > 2
     assert not compiled.is_factored(level)
@@ -171,7 +162,7 @@ def test_a_level_with_more_states_is_not_factored():
 
 
 def test_factors_that_do_not_fit():
-    grammar = random_grammar(1, n_levels=2)
+    grammar = grammars.random_grammar(1, n_levels=2)
     made = compiled.factored(grammar)
     made_of = compiled.compile_grammar(grammar, first_pass=True)
     assert made_of.is_factored

@@ -7,16 +7,8 @@ from grammar.treebanks import toy, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.fragments import features
 from spacy_structlearn.grammar.fragments import features as fragments
-from spacy_structlearn.grammar.fragments.features import (
-    FRAGMENT_TEMPLATES,
-    FeatureHasher,
-    FragmentForests,
-    FragmentTemplates,
-    Template,
-    bounded,
-    sites_of_trees,
-)
 from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.word_attributes import word_hash
@@ -38,7 +30,7 @@ MORE = (
     "TAG|WORD[first]",
     "TAG|SUFFIX1[first]",
 )
-ALL = tuple(dict.fromkeys(FRAGMENT_TEMPLATES + MORE))
+ALL = tuple(dict.fromkeys(features.FRAGMENT_TEMPLATES + MORE))
 # A root of several children, one of a tag alone, and phrases of one child.
 ODD = trees(
     "(R (P (L (N tora) (A ni)) (V mita)) (. 。))",
@@ -76,7 +68,7 @@ ODD = trees(
 )
 def test_what_is_no_template(text, problem):
     with pytest.raises(StructlearnError) as error:
-        Template.parse(text)
+        features.Template.parse(text)
     assert error.value.code == "SL441"
     assert repr(text) in str(error.value)
     assert problem in str(error.value)
@@ -89,9 +81,9 @@ def test_keys_against_python(binarization):
     data = binarize(gold, binarization, "R")
     known = frozenset([word_hash("tora"), word_hash("mita")])
     vocabulary = np.array(sorted(known), dtype=np.uint64)
-    templates = FragmentTemplates(ALL)
-    hasher = FeatureHasher(templates, vocabulary)
-    sites = sites_of_trees(data, templates)
+    templates = features.FragmentTemplates(ALL)
+    hasher = features.FeatureHasher(templates, vocabulary)
+    sites = features.sites_of_trees(data, templates)
     sentences = data.sentences
     assert sentences == [tree.words() for tree in gold]
     attributes = hasher.attributes(sentences)
@@ -114,8 +106,10 @@ def test_hashes_are_part_of_the_model_format():
         "RULE|TAG[left]|WORD[right]",
         "LABEL|WORD[before]|SHAPE[last]",
     )
-    hasher = FeatureHasher(FragmentTemplates(texts), np.array([word_hash("mita")], np.uint64))
-    sites = sites_of_trees(data, hasher.templates)
+    hasher = features.FeatureHasher(
+        features.FragmentTemplates(texts), np.array([word_hash("mita")], np.uint64)
+    )
+    sites = features.sites_of_trees(data, hasher.templates)
     attributes = hasher.attributes(data.sentences)
     keys = [hasher.features(template, sites, attributes)[1] for template in hasher.templates.all]
     assert [int(own[-1]) for own in keys] == KEYS
@@ -144,8 +138,8 @@ def forests():
 def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
     monkeypatch.setattr(fragments, "MAX_EDGES", most)
     data, graphs = forests()
-    templates, n_tags = FragmentTemplates(texts), data.symbols.n_tags
-    fewer, chosen = bounded(graphs, templates, n_tags)
+    templates, n_tags = features.FragmentTemplates(texts), data.symbols.n_tags
+    fewer, chosen = features.bounded(graphs, templates, n_tags)
     np.testing.assert_array_equal(chosen, np.unique(chosen))
     np.testing.assert_array_equal(fewer.scores, graphs.scores[chosen])
     left = np.zeros(len(graphs.scores), dtype=bool)
@@ -163,7 +157,7 @@ def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
         if mine.any() and not mine.all():
             assert own[mine].min() >= own[~mine].max()
         # As if it had been alone.
-        alone, _ = bounded(graphs.select([x]), templates, n_tags)
+        alone, _ = features.bounded(graphs.select([x]), templates, n_tags)
         np.testing.assert_array_equal(alone.scores, graphs.scores[edges][left[edges]])
         if not templates.tags:
             assert left[edges].sum() <= most + best[1][edges].sum()
@@ -174,8 +168,8 @@ def test_trees_that_must_stay_do(monkeypatch):
     data, graphs = forests()
     target = graphs.closest(toy(), data.symbols)
     assert (target & ~graphs.best(graphs.scores)[1]).any()
-    templates = FragmentTemplates(["RULE|TAG[first]", "RULE|PARENT"])
-    found = FragmentForests(graphs, templates, data.symbols, "right", target)
+    templates = features.FragmentTemplates(["RULE|TAG[first]", "RULE|PARENT"])
+    found = features.FragmentForests(graphs, templates, data.symbols, "right", target)
     assert set(np.flatnonzero(target)) <= set(found.edges.tolist())
     reached = np.where(target[found.edges], 0.0, -np.inf)
     assert (found.graphs.best(reached)[0] == 0).all()

@@ -3,16 +3,9 @@ import pytest
 from grammar import treebanks
 from grammar.latent.test_em import refine, tags
 
+from spacy_structlearn.grammar.latent import split_merge
 from spacy_structlearn.grammar.latent.em import TreebankDerivations, m_step
 from spacy_structlearn.grammar.latent.model import Level
-from spacy_structlearn.grammar.latent.split_merge import (
-    Merging,
-    branches,
-    least_useful,
-    merge_losses,
-    smooth,
-    split,
-)
 from spacy_structlearn.grammar.treebank.data import binarize
 
 
@@ -26,12 +19,12 @@ def test_a_split_without_noise_keeps_the_likelihood():
     data = binarize(treebanks.sample())
     before, words, learner = refine(data, noise=0.0)
     value = value_of(data, before, words, learner)
-    again = split(before, data.occurrences, np.random.default_rng(0), 0.0)
+    again = split_merge.split(before, data.occurrences, np.random.default_rng(0), 0.0)
     factor = tags(data, again) // tags(data, before)
     finer = learner.split(words, tags(data, before), factor)
     assert again.substates.max() == 4
     assert value_of(data, again, finer, learner) == pytest.approx(value, rel=1e-6)
-    noisy = split(before, data.occurrences, np.random.default_rng(0), 0.01)
+    noisy = split_merge.split(before, data.occurrences, np.random.default_rng(0), 0.01)
     assert value_of(data, noisy, finer, learner) == pytest.approx(value, rel=1e-3)
     np.testing.assert_allclose(noisy.sums()[noisy.offsets[len(factor)] :], 1, rtol=1e-4)
 
@@ -58,7 +51,7 @@ def test_the_loss_is_exact_where_a_symbol_occurs_once_in_a_tree():
     derivations = TreebankDerivations(data)
     emissions = learner.emissions(words, tags(data, level))
     value, _ = derivations.expected_counts((level, emissions))
-    symbols, firsts, losses = merge_losses(derivations, level)
+    symbols, firsts, losses = split_merge.merge_losses(derivations, level)
     symbol = data.symbols.tag_index["A"]
     place = symbols.tolist().index(symbol)
     inside, outside = derivations.scores_of(symbol)
@@ -76,9 +69,9 @@ def test_the_loss_is_exact_where_a_symbol_occurs_once_in_a_tree():
 
 
 def test_the_least_useful_are_chosen():
-    assert least_useful(np.array([3.0, 1.0, 2.0, 0.0]), 0.5).tolist() == [1, 3]
-    assert least_useful(np.array([1.0, 1.0, 1.0]), 0.5).tolist() == [0, 1]
-    assert least_useful(np.array([1.0, 2.0]), 0).tolist() == []
+    assert split_merge.least_useful(np.array([3.0, 1.0, 2.0, 0.0]), 0.5).tolist() == [1, 3]
+    assert split_merge.least_useful(np.array([1.0, 1.0, 1.0]), 0.5).tolist() == [0, 1]
+    assert split_merge.least_useful(np.array([1.0, 2.0]), 0).tolist() == []
 
 
 def test_merged_productions_add_children_and_average_parents():
@@ -87,9 +80,9 @@ def test_merged_productions_add_children_and_average_parents():
     derivations = TreebankDerivations(data)
     _, counts = derivations.expected_counts((level, learner.emissions(words, tags(data, level))))
     fitted = m_step(data, level.substates, level.ancestors, counts)
-    symbols, firsts, losses = merge_losses(derivations, level)
-    chosen = least_useful(losses, 0.5)
-    merging = Merging(level, symbols[chosen], firsts[chosen])
+    symbols, firsts, losses = split_merge.merge_losses(derivations, level)
+    chosen = split_merge.least_useful(losses, 0.5)
+    merging = split_merge.Merging(level, symbols[chosen], firsts[chosen])
     merged = m_step(data, merging.substates, merging.ancestors, merging.counts(data, counts))
     gone = set(symbols[chosen].tolist())
     assert list(merged.substates) == [1 if s in gone else n for s, n in enumerate(level.substates)]
@@ -111,15 +104,15 @@ def test_merged_productions_add_children_and_average_parents():
 def test_smoothing_draws_a_branch_together_and_keeps_sums():
     data = binarize(treebanks.sample())
     first, _, _ = refine(data)
-    second = split(first, data.occurrences, np.random.default_rng(1), 0.5)
+    second = split_merge.split(first, data.occurrences, np.random.default_rng(1), 0.5)
     base = Level(
         data.rules,
         np.ones_like(first.substates),
         np.zeros(len(first.substates), np.int32),
         *(np.ones(len(sizes), np.float32) for sizes in data.rules.sizes(first.substates).values()),
     )
-    groups = branches([base, first, second])
-    found = smooth(second, groups, 0.1)
+    groups = split_merge.branches([base, first, second])
+    found = split_merge.smooth(second, groups, 0.1)
     np.testing.assert_allclose(found.sums(), second.sums(), rtol=1e-4, atol=1e-6)
     symbol = data.symbols.phrase_index["NP"]
     begin = second.offsets[symbol]
