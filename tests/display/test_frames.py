@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from display.drawn import VOCABS, contrast, marks, read_html
+from display.drawn import VOCABS, annotated, contrast, marks, read_html
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
@@ -23,8 +23,7 @@ from spacy_structlearn.display.frames import (
 )
 from spacy_structlearn.display.html import GRAY, fragment, sentences
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.extensions import set_spans
+from spacy_structlearn.pipeline.extensions import frame_spans
 from spacy_structlearn.pipeline.extensions.as_data import as_dict
 from spacy_structlearn.roles.propositions import read_props
 
@@ -32,12 +31,9 @@ WORDS = ["My", "sister", "sold", "her", "new", "boat", "to", "a", "dealer", "in"
 SOLD = (2, "sell.01", [("ARG0", 0, 2), ("ARG1", 3, 6), ("ARG2", 6, 11)])
 
 
-def framed(words, frames, starts=(0,), lang="en"):
-    """A Doc with these frames; starts: the first token of each sentence, None: no sentences."""
-    sent_starts = None if starts is None else [i in starts for i in range(len(words))]
-    doc = Doc(VOCABS[lang], words=words, sent_starts=sent_starts)
-    set_spans(doc, "srl", extensions.frame_spans(frames))
-    return doc
+def framed(words, frames, **settings):
+    """A Doc with these frames."""
+    return annotated(words, {"srl": list(frame_spans(frames))}, scores=False, **settings)
 
 
 @st.composite

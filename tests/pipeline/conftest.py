@@ -4,8 +4,12 @@ import pytest
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
+from spacy_structlearn.trees.brackets import read_trees
+from spacy_structlearn.trees.normalize import normalize
 
 SENTENCES = [
     "[The/DT old/JJ dog/NN] slept/VBD under/IN [the/DT table/NN] ./.",
@@ -45,6 +49,14 @@ def paths(tmp_path_factory):
     DocBin(docs=docs[2:]).to_disk(folder / "train.spacy")
     DocBin(docs=docs[:2]).to_disk(folder / "dev.spacy")
     return {f"paths.{name}": str(folder / f"{name}.spacy") for name in ("train", "dev")}
+
+
+@pytest.fixture(scope="module")
+def grammar():
+    """The grammar of the sample treebank as it is."""
+    from contracts.components import SAMPLE
+
+    return treebank_grammar(binarize(map(normalize, read_trees(SAMPLE / "sample.trees"))))
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from contracts.components import FILES, SAMPLE
 from spacy.tokens import Doc
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline import constituency_parser
 from spacy_structlearn.pipeline.architectures import learner_model
 from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser, cut
@@ -65,12 +63,6 @@ class RightBranching:
             log_probability=-1.0,
             failed="FAIL" in words,
         )
-
-
-@pytest.fixture(scope="module")
-def grammar():
-    """The grammar of the treebank as it is."""
-    return treebank_grammar(binarize(map(normalize, read_trees(SAMPLE / "sample.trees"))))
 
 
 @pytest.fixture

@@ -2,17 +2,12 @@
 
 import pytest
 import spacy
-from contracts.components import SAMPLE
 from isbn.networks import initialized, sample, symbols_of
 from spacy.tokens import Doc, Span
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.pipeline.architectures import learner_model
 from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser, cut
-from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.trees.normalize import normalize
 
 KEY = "constituent_constraints"
 DOOR = "He opened the door with the key."
@@ -21,11 +16,10 @@ LOW = "(VP (VBD opened) (NP (NP (DT the) (NN door)) (PP (IN with) (NP (DT the) (
 
 
 @pytest.fixture(scope="module")
-def made():
+def made(grammar):
     """A parser with the grammar of the sample: (pipeline, component)."""
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    grammar = treebank_grammar(binarize(map(normalize, read_trees(SAMPLE / "sample.trees"))))
     return nlp, ConstituencyParser(nlp.vocab, learner_model("fake", grammar, None))
 
 

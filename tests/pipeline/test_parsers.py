@@ -7,11 +7,10 @@ import pytest
 import spacy
 from contracts.components import COMPONENTS, PARSERS, TEXT, block, own, part
 from contracts.components import blank as blank_of
-from spacy.tokens import Doc
+from pipeline.parsed import parsed_doc
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
@@ -74,12 +73,7 @@ def test_another_treebank_with_other_labels(name):
     ]
     gold = [normalize(parse_tree(text)) for text in brackets]
     nlp = spacy.blank("fi")
-    found = []
-    for tree in gold * 10:
-        starts = [number == 0 for number, _ in enumerate(tree.words())]
-        doc = Doc(nlp.vocab, words=tree.words(), tags=tree.tags(), sent_starts=starts)
-        set_spans(doc, "constituents", tree.spans()[1:])
-        found.append(to_example(doc, tags=False))
+    found = [to_example(parsed_doc(nlp.vocab, tree), tags=False) for tree in gold * 10]
     nlp.add_pipe("constituency_parser", config={"model": listed(name).model})
     nlp.initialize(lambda: found)
     nlp.get_pipe("constituency_parser").fit(found)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pipeline.parsed import parsed_doc
-from pipeline.test_extensions import random_tree
+from pipeline.test_extensions import random_tree, texts
 from spacy.lang.en import English
 
 from spacy_structlearn.errors import StructlearnError
@@ -21,10 +21,6 @@ NESTED = (
     " (VP (VBD leaked)) (. .))"
 )
 extensions.register()
-
-
-def texts(spans):
-    return [span.text for span in spans]
 
 
 def doc_of(*trees, frames=(), **options):
