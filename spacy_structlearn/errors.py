@@ -268,6 +268,11 @@ MESSAGES = {
     "each with a type (B-NP) or without; convert other schemes, such as IOBES.",
     "SL127": "{path} is not plain text: it has characters that no text has, as in PDF, in files of "
     "word processors and in archives. Extract its text first, for example with pdftotext.",
+    "SL128": "{path}, line {line}: {problem}. Write CoNLL-U: ten columns with tabs between them, "
+    "words numbered from 1 in each sentence, heads that are such numbers, one of them 0, and an "
+    "empty line after the sentence.",
+    "SL129": "The pipeline ({model}) has no {component}, which makes dependencies of trees. Give "
+    "another one with --model, or write a DocBin.",
     "SL130": "{path}, line {line}: {problem}. Write the columns document, sentence number, token "
     "number, word, tag, parse bit, lemma or -, roleset or -, and one for each predicate.",
     "SL131": "Token {token} is not one of the {n} tokens of the trees. Count tokens from 0, with "

@@ -43,7 +43,8 @@ def apply_cli(
     output: Annotated[
         str,
         typer.Argument(
-            metavar="OUTPUT", help="A file .spacy or .jsonl, - for JSONL on stdout, or a folder."
+            metavar="OUTPUT",
+            help="A file .spacy, .jsonl or .conllu, - for JSONL on stdout, or a folder.",
         ),
     ],
     input_format: Annotated[
@@ -54,7 +55,7 @@ def apply_cli(
         Unit, typer.Option(help="How a text file is divided into texts.")
     ] = Unit.paragraph,
     format: Annotated[
-        Output, typer.Option(help="Format of the files in an output folder: DocBins or JSONL.")
+        Output, typer.Option(help="Format of the files in an output folder.")
     ] = Output.docbin,
     shard: Annotated[
         str, typer.Option(metavar="I/N", help="Process only shard I of N; needs an output folder.")
@@ -106,7 +107,9 @@ def apply_cli(
             raise typer.BadParameter("--shard needs a folder as OUTPUT")
         format = OUTPUTS.get(Path(output).suffix, Output.jsonl)
     elif Path(output).suffix and Path(source).is_file() and not Path(output).is_dir():
-        raise typer.BadParameter(f"OUTPUT must end in .spacy or .jsonl, or be a folder: {output}")
+        raise typer.BadParameter(
+            f"OUTPUT must end in .spacy, .jsonl or .conllu, or be a folder: {output}"
+        )
     if chosen != (0, 1) and source == STANDARD:
         raise typer.BadParameter("--shard needs a file or a folder as INPUT")
     if ray and (single or source == STANDARD):

@@ -33,6 +33,9 @@ def parse_cli(
     the sentence. For a pipeline without parser and roles, it has those of CoNLL-2000: word, tag and
     chunk. `convert` reads both.
 
+    The format conllu is that of Universal Dependencies, with the parts of speech, morphology,
+    lemmas and dependencies that the pipeline predicts. Each text is a document.
+
     Paragraphs are separated by blank lines and may contain line breaks. In a file .jsonl, the
     "text" of each line is parsed.
 

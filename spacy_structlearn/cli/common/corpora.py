@@ -31,13 +31,9 @@ BEGINNING = 100_000  # bytes of a line
 _ZLIB = b"x\x9c"  # the first bytes of a DocBin
 _CHUNK_TAGS = ("O", "B-", "I-", "E-", "S-")
 # Other formats by the beginning of their first line, and what to do.
+_CONLLU = re.compile(r"# ?(newdoc|newpar|[\w.]+ = )|\d+(-\d+)?\t([^\t]*\t){8}")
 _TO_BRACKETS = "Convert it to brackets without crossing branches, for example with treetools"
 _FOREIGN = [
-    (
-        r"# ?(newdoc|newpar|[\w.]+ = )|\d+(-\d+)?\t([^\t]*\t){8}",
-        "CoNLL-U, which has dependencies and no brackets",
-        "Give a treebank of constituents in Penn brackets",
-    ),
     (r"%%|#FORMAT|#BO[ST]\b", "the export format of NEGRA and TIGER", _TO_BRACKETS),
     (r"<\?xml|<corpus", "XML, such as that of TIGER", _TO_BRACKETS),
 ]
@@ -51,6 +47,7 @@ class Reader(str, Enum):
     conll2000 = "conll2000"
     quadruples = "quadruples"
     propbank = "propbank"
+    conllu = "conllu"
 
 
 ReaderOption = Annotated[
@@ -144,6 +141,11 @@ def _read(
         return
     if spaces or props:
         raise typer.BadParameter("--spaces and --props belong to a treebank")
+    if reader is Reader.conllu:
+        from ...pipeline.universal.conllu import read_conllu
+
+        yield from read_conllu(vocab, path)
+        return
     creators: dict[Reader, Callable[..., Callable[[Language], Iterable[Example]]]] = {
         Reader.docbin: readers.create_docbin_reader,
         Reader.conll2000: readers.create_conll_chunks_reader,
@@ -186,6 +188,8 @@ def recognized(path: Path) -> Reader:
         return Reader.propbank
     if fields and fields[0].startswith("("):
         return Reader.treebank
+    if _CONLLU.match(line):
+        return Reader.conllu
     for pattern, foreign, remedy in _FOREIGN:
         if re.match(pattern, line):
             raise StructlearnError("SL048", path=path, format=foreign, remedy=remedy)

@@ -24,13 +24,18 @@ def printed(doc: Doc, format: Format, number: int = 0) -> Iterator[str]:
 
     Raises SL117 if overlapping frames do not fit into columns.
 
-    number: its name in PropBank's columns.
+    number: its name in PropBank's columns; in CoNLL-U, names are counted from 1.
     """
     if format is Format.trees:
         yield from map(str, trees(doc))
         return
     if format is Format.jsonl:
         yield dumps(as_dict(doc))
+        return
+    if format is Format.conllu:
+        from ...pipeline.universal.conllu import conllu_lines
+
+        yield from conllu_lines(doc, str(number + 1))
         return
     if format is Format.conll:
         of_propbank = CONSTITUENTS in doc.spans or SRL in doc.spans

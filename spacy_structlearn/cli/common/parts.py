@@ -109,11 +109,12 @@ class ChunkParser:
             yield chunk, self.parse(chunk, format)
 
     def parse(self, chunk: Chunk, format: Output) -> bytes:
-        """Return lines of JSON or the bytes of a DocBin."""
+        """Return lines of JSON or CoNLL-U, or the bytes of a DocBin."""
         from spacy.tokens import DocBin
 
         from ...pipeline.extensions import align
         from ...pipeline.extensions.as_data import LAYERS, as_dict
+        from ...pipeline.universal.conllu import conllu_lines
 
         # This count includes freed words.
         if len(self.nlp.vocab) > WORDS:
@@ -133,6 +134,10 @@ class ChunkParser:
                     _drop_what_cannot_be_stored(doc)
                     found.add(doc)
                 return found.to_bytes()
+            if format is Output.conllu:
+                numbered = enumerate(docs, chunk.first)
+                found_lines = (conllu_lines(doc, str(number)) for number, doc in numbered)
+                return "".join(f"{line}\n" for line in chain.from_iterable(found_lines)).encode()
             lines = [f"{with_predictions(line, as_dict(doc), LAYERS)}\n" for doc, line in pairs]
         return "".join(lines).encode("utf8")
 

@@ -33,6 +33,7 @@ class Output(str, Enum):
 
     docbin = "docbin"
     jsonl = "jsonl"
+    conllu = "conllu"
 
 
 class Format(str, Enum):
@@ -41,6 +42,7 @@ class Format(str, Enum):
     text = "text"
     trees = "trees"
     conll = "conll"
+    conllu = "conllu"
     jsonl = "jsonl"
 
 
@@ -55,7 +57,7 @@ class Unit(str, Enum):
 MANIFEST = "structlearn-apply.json"  # in a folder that `apply` has written
 INPUTS = {".txt": Input.text, ".text": Input.text, ".jsonl": Input.jsonl, ".spacy": Input.docbin}
 TREES = (".trees", ".mrg")  # also the endings of trees in brackets
-OUTPUTS = {".spacy": Output.docbin, ".jsonl": Output.jsonl}
+OUTPUTS = {".spacy": Output.docbin, ".jsonl": Output.jsonl, ".conllu": Output.conllu}
 ENDINGS = {output: ending for ending, output in OUTPUTS.items()}
 
 
