@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from cli.toys import ATTACHED, TREES, docs_of, one_line_error
+from contracts.components import COMPONENTS, own
 
 from spacy_structlearn.cli.convert import spread
+from spacy_structlearn.pipeline.universal.conllu import read_conllu
+from spacy_structlearn.trees.brackets import read_trees
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 BESIDE = ["--spaces", SAMPLE / "sample.spaces", "--props", SAMPLE / "sample.props"]
@@ -107,3 +110,40 @@ def test_a_share_is_never_nothing_or_all():
 def test_wrong_uses(run, trees, tmp_path):
     for arguments in (["--dev-share", "0.1"], ["--dev-share", "2", "--dev", "dev"]):
         assert run("convert", trees, tmp_path / "out", *arguments)[0] == 2
+
+
+CONLLU = (
+    "1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n2\tdog\tdog\tNOUN\tNN\tNumber=Sing\t0\troot\t_\t_\n\n"
+)
+
+
+def test_conllu_in_and_out(run, tmp_path):
+    (tmp_path / "in.conllu").write_text(CONLLU * 3, encoding="utf8")
+    code, _, err = run("convert", tmp_path / "in.conllu", tmp_path / "out.spacy")
+    assert (code, err) == (0, f"{tmp_path / 'out.spacy'}: 3 documents, 6 tokens\n")
+    (doc, *_) = docs_of(tmp_path / "out.spacy")
+    found = [(t.pos_, str(t.morph), t.lemma_, t.head.i, t.dep_, t.tag_) for t in doc]
+    assert found == [
+        ("DET", "", "the", 1, "det", "DT"),
+        ("NOUN", "Number=Sing", "dog", 1, "ROOT", "NN"),
+    ]
+    assert run("convert", tmp_path / "out.spacy", tmp_path / "again.conllu")[0] == 0
+    lines = (tmp_path / "again.conllu").read_text(encoding="utf8").splitlines(keepends=True)
+    assert "".join(line for line in lines if line[0] != "#") == CONLLU * 3
+
+
+def test_trees_of_others_as_conllu(run, tmp_path):
+    nlp = own(COMPONENTS["tree_dependencies Stages"])
+    nlp.add_pipe("tree_morphologizer", source=own(COMPONENTS["tree_morphologizer StochasticCRF"]))
+    nlp.to_disk(tmp_path / "model")
+    target = tmp_path / "out.conllu"
+    arguments = "convert", SAMPLE / "sample.trees", target, "--model"
+    assert run(*arguments, tmp_path / "model")[0] == 0
+    read = list(read_conllu(nlp.vocab, target))
+    assert len(read) == len(list(read_trees(SAMPLE / "sample.trees")))
+    for _, doc in read:
+        assert all(token.pos and token.dep and token.lemma for token in doc)
+        assert len([token for token in doc if token.head.i == token.i]) == 1
+    nlp.remove_pipe("tree_dependencies")
+    nlp.to_disk(tmp_path / "other")
+    one_line_error(run(*arguments, tmp_path / "other"), "SL129", "tree_dependencies")

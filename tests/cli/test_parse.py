@@ -29,6 +29,25 @@ def test_parse_a_text(run, model):
     assert run("parse", TEXT, "--model", model) == (0, "\n".join(PARSED) + "\n", "")
 
 
+@pytest.mark.parametrize("output", ["out.conllu", "folder", "parse"])
+def test_conllu(run, model, tmp_path, output):
+    """What the pipeline does not predict is _."""
+    (tmp_path / "in.txt").write_text("Run!\n\nThe old dog slept.", encoding="utf8")
+    if output == "parse":
+        code, out, _ = run("parse", tmp_path / "in.txt", "--model", model, "--format", "conllu")
+    else:
+        source = "apply", model, tmp_path / "in.txt", tmp_path / output
+        code, *_ = run(*source, *(["--format", "conllu"] if output == "folder" else []))
+        made = tmp_path / ("folder/in.txt.0000.conllu" if output == "folder" else output)
+        out = made.read_text(encoding="utf8")
+    assert code == 0
+    assert out.startswith(
+        "# newdoc id = 1\n# sent_id = 1-1\n# text = Run!\n"
+        "1\tRun\t_\t_\tVB\t_\t_\t_\t_\tSpaceAfter=No\n"
+    )
+    assert "\n\n# newdoc id = 2\n# sent_id = 2-1\n# text = The old dog slept.\n" in out
+
+
 WRAPPED = " \n\n  The old\ndog slept.\r\n \t\nRun!\n\n\nMy sister \n bought apples.\n\n"
 UNITS = {
     "line": ["The old", "dog slept.", "Run!", "My sister", "bought apples."],

@@ -11,6 +11,8 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from spacy.attrs import SENT_START
 from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
 
@@ -164,25 +166,27 @@ def _refuse(path: Path | None, line: int, problem: str) -> None:
 
 def _gold_doc(vocab: Vocab, read: Iterable[_Sentence]) -> Doc:
     tokens: list[list[Any]] = []
+    starts: list[bool] = []
     for sentence in read:
         if sentence.begins_paragraph and tokens:
             # As in a treebank, it belongs to the sentence before.
             tokens[-1][1] = False
             tokens.append([PARAGRAPH_BREAK, False, *[""] * 5, len(tokens) - 1])
+            starts.append(False)
         first = len(tokens)
         for row, space in zip(sentence.rows, sentence.spaces, strict=True):
             _, form, lemma, pos, tag, features, head, relation, *_ = row
-            # Without annotation, heads only tell what is a sentence.
-            above = max(len(tokens) - 1, first) if head == UNMARKED else first + int(head) - 1
-            if head == "0":
-                above, relation = len(tokens), "ROOT"
+            above = len(tokens) if head in ("0", UNMARKED) else first + int(head) - 1
+            relation = "ROOT" if head == "0" else relation
             cells = [pos if tag == UNMARKED else tag, pos, features, lemma, relation]
             annotation = ["" if cell == UNMARKED else cell for cell in cells]
             if form == UNMARKED:
                 annotation[3] = lemma
             tokens.append([form, space, *annotation, above])
+            starts.append(len(starts) == first)
     names = ("words", "spaces", "tags", "pos", "morphs", "lemmas", "deps", "heads")
     columns: dict[str, Any] = dict(zip(names, map(list, zip(*tokens, strict=True)), strict=True))
-    if not any(columns["deps"]):
-        columns["sent_starts"] = [i == head for i, head in enumerate(columns.pop("heads"))]
-    return Doc(vocab, **columns)
+    doc = Doc(vocab, **columns)
+    # spaCy sets no boundaries at sentences without heads. Its stub has thinc's type of arrays.
+    doc.from_array([SENT_START], np.where(starts, 1, -1).astype(np.uint64))  # type: ignore[arg-type]
+    return doc
