@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ..trees.tree import Tree
-from . import attachments, chunks, frames, html
+from . import attachments, chunks, dependencies, frames, html
 from .html import POLICY, Page, ShownSentence, by_layer, escaped
 from .trees import indented_text, tree_svg
 
@@ -90,6 +90,8 @@ verb (V) or to the noun (N). The other one is dotted.</p>
 <p><strong>Roles</strong>: Who did what to whom, for each predicate (V, with its sense). ARG0 is the
 agent and ARG1 the patient. The meaning of higher numbers depends on the predicate. ARGM-LOC is a
 place, ARGM-TMP a time, ARGM-MNR a manner, and so on.</p>
+<p><strong>Dependencies</strong>: An arrow from each word to the words that depend on it, with the
+relation.</p>
 </details>
 """
 
@@ -185,7 +187,12 @@ def _document(item: _Drawn, number: int, alone: bool, open_sentences: int) -> It
         if n > MOST_WORDS:
             sentence, layers = _beginning(sentence, layers)
             yield f'<p class="note">Only the first {FIRST_WORDS} of {n:,} words are drawn.</p>\n'
-        for heading, body in _layers(sentence, layers, attributes):
+        drawings = [*_layers(sentence, layers, attributes)]
+        if dependencies.has_arcs(sentence):
+            svg = dependencies.arcs_svg(sentence, f"arcs-d{number}s{index + 1}")
+            body = '<div class="scroll" role="group" aria-label="Dependencies" tabindex="0" '
+            drawings.append(("Dependencies", f"{body}{attributes}>\n{svg}\n</div>"))
+        for heading, body in drawings:
             yield f"<h{level + 1}>{heading}</h{level + 1}>\n{body}\n"
         yield "</details>\n"
     yield "</section>\n"
