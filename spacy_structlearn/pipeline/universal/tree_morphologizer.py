@@ -16,13 +16,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import LEMMA, MORPH, ORTH, POS
+from spacy.attrs import IS_SPACE, LEMMA, MORPH, ORTH, POS
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.strings import hash_string  # type: ignore[attr-defined] # its stubs lack it
 from spacy.tokens import Doc, Token
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from ...arrays import Coded
+from ...errors import StructlearnError
 from ...groups import CONSTITUENTS
 from ...learning.settings import setting
 from ...sequence.estimators.stochastic_crf import candidates
@@ -31,7 +33,7 @@ from ...trees.nodes import TreeNodes
 from ...words.lemmas import Lemmatizer, lemma
 from ...words.morphology import VERBAL, Lemmas, analysis, lower_form, next_to, phrases
 from ..chain_tagger import ChainComponent
-from ..doc_arrays import DocTrees, Tokens, distinct_words, read_tokens
+from ..doc_arrays import DocTrees, Tokens, distinct_words, is_tagged, read_tokens
 from ..scorers import morphology_score
 from ..training.factories import ComponentSettings, factory
 
@@ -93,7 +95,8 @@ class TreeMorphologizerSettings(ComponentSettings):
 class TreeMorphologizer(ChainComponent):
     """Predicts `token.pos`, `token.morph` and `token.lemma` of Universal Dependencies.
 
-    Reads `token.tag`, `doc.sents` and, if set, `doc.spans["constituents"]`. White space is SPACE.
+    Reads the tags of the parser or `token.tag`, and, if they are set, `doc.sents` and the group
+    "constituents". The part of speech of white space is SPACE.
     """
 
     annotation = "token.pos_"
@@ -152,18 +155,24 @@ class TreeMorphologizer(ChainComponent):
         names = self.estimator.attributes
         given = dict.fromkeys([*names, "ORTH", "LOWER", "TAG"])
         read = [name for name in given if name not in self.own_columns]
-        tokens = read_tokens(docs, read, self.name)
+        tokens = read_tokens(docs, read, self.name, optional=["TAG"])
+        for doc in docs:
+            if not is_tagged(doc) and not doc.to_array(IS_SPACE).all():
+                missing = {"attribute": "token.tag_", "text": doc.text[:40]}
+                raise StructlearnError("SL001", component=self.name, **missing)
         columns = dict(zip(read, tokens.columns.T, strict=True))
+        columns |= dict.fromkeys(OF_TREES, np.zeros(len(tokens.columns), dtype=np.uint64))
+        has_tree = np.array([CONSTITUENTS in doc.spans for doc in docs], dtype=bool)
+        if has_tree.any():
+            brackets = DocTrees(docs).brackets
+            columns["TAG"] = _ids(brackets.tags)  # the parser's, if it does not write them
+            if not set(OF_TREES).isdisjoint(names):
+                for name, column in phrases(TreeNodes(brackets)).items():
+                    columns[name] = _ids(column) * has_tree[tokens.doc_ids]
         tags = columns["TAG"]
         before, behind = next_to(np.isin(tags, _VERBAL), tokens.offsets)
         columns["VERB_BEFORE"] = np.append(columns["LOWER"], 0)[before]
         columns["VERB_BEHIND"] = np.append(tags, 0)[behind]
-        columns |= dict.fromkeys(OF_TREES, np.zeros_like(tags))
-        has_tree = np.array([CONSTITUENTS in doc.spans for doc in docs], dtype=bool)
-        if has_tree.any() and not set(OF_TREES).isdisjoint(names):
-            for name, column in phrases(TreeNodes(DocTrees(docs).brackets)).items():
-                symbols = np.array([hash_string(text or "") for text in column.texts], np.uint64)
-                columns[name] = symbols[column.codes] * has_tree[tokens.doc_ids]
         return tokens, columns
 
     def _table(self, columns: Columns, *, training: bool = False) -> NDArray[np.uint64]:
@@ -209,6 +218,12 @@ class TreeMorphologizer(ChainComponent):
                 table[own.positions, 2] = [add(text) for text in own.lemmas]
             # spaCy's stub has thinc's type of arrays.
             doc.from_array([POS, MORPH, LEMMA], table)  # type: ignore[arg-type]
+
+
+def _ids(column: Coded) -> NDArray[np.uint64]:
+    """Get spaCy's ids of strings, 0 for None."""
+    ids = [hash_string(text) if text else 0 for text in column.texts]
+    return np.array(ids, dtype=np.uint64)[column.codes]
 
 
 def _has_gold(token: Token) -> bool:
