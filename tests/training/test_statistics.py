@@ -35,7 +35,7 @@ def test_the_error_of_a_ratio():
 def test_figures_of_a_score():
     gold = parse_tree("(TOP (S (NP (D the) (N dog)) (VP (V barks))))")
     wrong = parse_tree("(TOP (S (NP (D the)) (VP (N dog) (V barks))))")
-    found = scoring.figures_and_error(score_trees([gold, gold], [gold, wrong]), "dev")
+    found = scoring.figures_of(score_trees([gold, gold], [gold, wrong]), "dev")
     assert found["dev_f1"] == pytest.approx(200 / 3)
     # The mean of two sentences, each with an F1 of 100 or 100 / 3.
     assert found["dev_f1_se"] == pytest.approx(100 / 3 * np.sqrt(0.5), rel=0.05)
