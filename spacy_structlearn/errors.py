@@ -299,6 +299,10 @@ MESSAGES = {
     "pip install 'spacy-structlearn[md]'",
     "SL194": "{component!r} has no encoder. Take it from a pipeline that has one: "
     "nlp.add_pipe({component!r}, source=spacy_structlearn.load('en_structlearn_md')).",
+    "SL195": "{component!r} has learned from vectors of {wanted} numbers, and those of the Doc "
+    "{text!r} have {found}: they are of another encoder. Put the token_encoder in front of it that "
+    "{component!r} was trained with, or train it on these vectors from scratch, after "
+    "nlp.get_pipe({component!r}).reinitialise = True.",
     "SL198": "{component!r} finds trees by derivations, which an encoder cannot score. Set encoder "
     "to false, or choose a grammar, such as LatentGrammar.",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------

@@ -33,18 +33,14 @@ def shapes(pieces: int, cases: int, width: int, layers: int, positions: int) -> 
     Matrices of int8, and pieces of int8, also have "NAME.scale": of each column, of each piece.
     Optional: "relative", (heads, 2 * positions - 1), added to the attention by distance.
     """
-    rows = {"pieces": pieces, "positions": positions, "cases": cases}
+    rows, norms = {"pieces": pieces, "positions": positions, "cases": cases}, ["norm"]
     found: dict[str, tuple] = {name: (n, width) for name, n in rows.items()}
-    norms = ["norm", *(f"{layer}.norm{i}" for layer in range(layers) for i in (1, 2))]
-    found |= {f"{norm}.{part}": (width,) for norm in norms for part in ("gain", "offset")}
-    sizes = {"qkv": (1, 3), "out": (1, 1), "inner": (1, 4), "outer": (4, 1)}
     for layer in range(layers):
-        for name, (i, j) in sizes.items():
-            found |= {
-                f"{layer}.{name}": (i * width, j * width),
-                f"{layer}.{name}.bias": (j * width,),
-            }
-    return found
+        norms += f"{layer}.norm1", f"{layer}.norm2"
+        for name, i, j in (("qkv", 1, 3), ("out", 1, 1), ("inner", 1, 4), ("outer", 4, 1)):
+            found[f"{layer}.{name}"] = i * width, j * width
+            found[f"{layer}.{name}.bias"] = (j * width,)
+    return found | {f"{norm}.{part}": (width,) for norm in norms for part in ("gain", "offset")}
 
 
 def onnx(weights: Weights, layers: int, heads: int, epsilon: float) -> bytes:
@@ -155,15 +151,15 @@ class _Graph:
 
 def _message(fields: Iterable[tuple[int, Any]]) -> bytes:
     """Write a message of Protocol Buffers: integers, floats of 32 bits, texts and messages."""
-    parts = []
+    parts: list[bytes] = []
     for number, value in fields:
         if isinstance(value, int):
-            parts.append(_varint(number << 3) + _varint(value % 2**64))
+            parts += _varint(number << 3), _varint(value % 2**64)
         elif isinstance(value, float):
-            parts.append(_varint(number << 3 | 5) + struct.pack("<f", value))
+            parts += _varint(number << 3 | 5), struct.pack("<f", value)
         else:
             data = value.encode() if isinstance(value, str) else value
-            parts += [_varint(number << 3 | 2) + _varint(len(data)), data]
+            parts += _varint(number << 3 | 2), _varint(len(data)), data
     return b"".join(parts)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -48,47 +50,31 @@ class WordPieces:
         if -1 in special:
             raise ValueError("pieces without those for the begin, the end and unknown words")
         self._begin, self._end, self._unknown = special
-        self._known: dict[str, tuple[list[int], int]] = {}
+        self.word = lru_cache(100_000)(self._word)
 
-    def word(self, word: str) -> tuple[list[int], int]:
+    def _word(self, word: str) -> tuple[list[int], int]:
         """Return the numbers of the pieces of a word, and its kind of case."""
-        found = self._known.get(word)
-        if found is None:
-            if len(self._known) > 100_000:
-                self._known.clear()
-            numbers = [n for part in _parts(word) for n in self._longest(part)]
-            if len(numbers) > MAX_PIECES:
-                numbers = [*numbers[: MAX_PIECES - 1], numbers[-1]]
-            found = self._known[word] = numbers or [self._unknown], case(word)
-        return found
+        numbers = [n for part in _parts(word) for n in self._longest(part)]
+        if len(numbers) > MAX_PIECES:
+            numbers = [*numbers[: MAX_PIECES - 1], numbers[-1]]
+        return numbers or [self._unknown], case(word)
 
     def batch(self, sentences: Iterable[Sequence[str]]) -> Batch:
         """Return the pieces of sentences of words."""
-        rows, firsts, lasts = [], [], []
-        for words in sentences:
-            pieces, cases, first, last = [self._begin], [LOWER], [], []
-            for word in words:
-                numbers, kind = self.word(word)
-                first.append(len(pieces))
-                pieces += numbers
-                cases += [kind] * len(numbers)
-                last.append(len(pieces) - 1)
-            rows.append(([*pieces, self._end], [*cases, LOWER]))
-            firsts.append(first)
-            lasts.append(last)
-        lengths = np.array([len(pieces) for pieces, _ in rows], dtype=np.int64)
+        rows = [[self.word(word) for word in words] for words in sentences]
+        sizes = [np.array([len(numbers) for numbers, _ in row], dtype=np.int64) for row in rows]
+        lengths = np.array([own.sum() + 2 for own in sizes], dtype=np.int64)
         width = int(lengths.max(initial=1))
-        table = np.zeros((2, len(rows), width), dtype=np.int64)
-        for number, row in enumerate(rows):
-            table[:, number, : lengths[number]] = row
-
-        def flat(places: list[list[int]]) -> NDArray[np.int64]:
-            return np.array(
-                [number * width + place for number, own in enumerate(places) for place in own],
-                dtype=np.int64,
-            )
-
-        return Batch(table[0], table[1], lengths, flat(firsts), flat(lasts))
+        pieces, cases = np.zeros((2, len(rows), width), dtype=np.int64)
+        ends = [np.zeros(0, dtype=np.int64)]
+        for number, (row, own) in enumerate(zip(rows, sizes, strict=True)):
+            inside = chain.from_iterable(numbers for numbers, _ in row)
+            pieces[number, : lengths[number]] = [self._begin, *inside, self._end]
+            cases[number, 1 : lengths[number] - 1] = np.repeat([kind for _, kind in row], own)
+            ends.append(number * width + own.cumsum())
+        lasts = np.concatenate(ends)
+        firsts = lasts + 1 - np.concatenate([*ends[:1], *sizes])
+        return Batch(pieces, cases, lengths, firsts, lasts)
 
     def _longest(self, part: str) -> list[int]:
         if len(part) > MAX_CHARACTERS:
@@ -109,8 +95,7 @@ class WordPieces:
 
 def case(word: str) -> int:
     """Return the kind of case of a word."""
-    letters = [character for character in word if character.isalpha()]
-    upper = [character.isupper() for character in letters]
+    upper = [character.isupper() for character in word if character.isalpha()]
     if not any(upper):
         return LOWER
     if all(upper):
@@ -120,20 +105,12 @@ def case(word: str) -> int:
 
 def _parts(word: str) -> list[str]:
     """Split a word at punctuation marks, without its accents."""
-    parts, inside = [], False
+    parts = []
     for character in unicodedata.normalize("NFD", word.lower()):
         category = unicodedata.category(character)
-        if category in ("Mn", "Cc", "Cf") or character.isspace():
-            continue
-        if _is_mark(character, category):
-            parts.append(character)
-            inside = False
-        elif inside:
-            parts[-1] += character
-        else:
-            parts.append(character)
-            inside = True
-    return parts
+        if category not in ("Mn", "Cc", "Cf") and not character.isspace():
+            parts.append(f" {character} " if _is_mark(character, category) else character)
+    return "".join(parts).split()
 
 
 def _is_mark(character: str, category: str) -> bool:

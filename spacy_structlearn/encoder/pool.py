@@ -8,6 +8,7 @@ The two weights are those with the highest likelihood on data that neither model
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -29,40 +30,45 @@ def log_softmax(scores: Floats) -> Floats:
 
 
 def pooled(own: Floats, other: Floats, weights: Sequence[float]) -> Floats:
-    """Return the log-probabilities of the pool, (n, n_labels), from those of both models."""
-    return log_softmax(weights[0] * np.maximum(own, LEAST) + weights[1] * np.maximum(other, LEAST))
+    """Return the probabilities of the pool from those of both models.
 
-
-def both_logs(p: Floats) -> Floats:
-    """Return the logarithms of the probabilities of events and of their complements, (n, 2)."""
-    return np.log(np.stack([p, 1.0 - p], axis=1).clip(TINY))
+    They are those of labels, (n, n_labels), or of events, (n).
+    """
+    found = np.exp(_pooled(_logs(own), _logs(other), weights))
+    return found if own.ndim == 2 else found[:, 0]
 
 
 def pool_loss(own: Floats, other: Floats, gold: Ints) -> Loss:
     """Return the negative log-likelihood of labels, by the weights of the pool.
 
-    own, other: log-probabilities, (n, n_labels). gold: the right label of each row, -1 if unknown.
+    own, other: see `pooled`. gold: the right label of each row, -1 if unknown; of events 0, and 1
+        for those that are not.
     """
     rows = np.flatnonzero(gold >= 0)
     # In double precision, because the gradient is that by differences.
-    own, other, gold = own[rows].astype("f8"), other[rows].astype("f8"), gold[rows]
-    return lambda weights: -float(pooled(own, other, weights)[np.arange(len(rows)), gold].sum())
+    logs, at = [_logs(p[rows].astype("f8")) for p in (own, other)], np.arange(len(rows))
+    return lambda weights: -float(_pooled(*logs, weights)[at, gold[rows]].sum())
 
 
-def summed(losses: Sequence[Loss]) -> Loss:
-    """Return the sum of losses."""
-    return lambda weights: sum(loss(weights) for loss in losses)
+def _logs(p: Floats) -> Floats:
+    """Return the logarithms of probabilities of labels, or of events and their complements."""
+    return np.log((p if p.ndim == 2 else np.stack([p, 1.0 - p], axis=1)).clip(exp(LEAST)))
 
 
-def fit_weights(loss: Loss) -> tuple[float, float]:
-    """Return the weights of a pool, neither negative, with the least loss.
+def _pooled(own: Floats, other: Floats, weights: Sequence[float]) -> Floats:
+    return log_softmax(weights[0] * own + weights[1] * other)
 
-    loss: the negative log-likelihood of held-out data, in nats.
+
+def fit_weights(losses: Sequence[Loss]) -> tuple[float, float]:
+    """Return the weights of a pool, neither negative, with the least sum of losses.
+
+    losses: negative log-likelihoods of held-out data, in nats.
     """
     from scipy.optimize import minimize
 
     def penalized(weights: NDArray[np.float64]) -> float:
-        return loss(weights.tolist()) + _PRIOR * ((weights - 1.0) ** 2).sum()
+        own = weights.tolist()
+        return sum(loss(own) for loss in losses) + _PRIOR * ((weights - 1.0) ** 2).sum()
 
     found = minimize(penalized, (1.0, 1.0), method="L-BFGS-B", bounds=[(0.0, None)] * 2)
     return float(found.x[0]), float(found.x[1])

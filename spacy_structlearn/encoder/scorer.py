@@ -10,7 +10,7 @@ Klein (2018). Several models of the same labels are combined as a log-linear poo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ Sites = NDArray[np.integer]
 Scores = NDArray[np.float32]
 
 HIDDEN = 256
+NO_VECTORS = np.empty((0, 0), dtype=np.float32)
 EPSILON = 1e-5  # of the layer norm
 _CELLS = 2**22  # about how many numbers of sites are computed together, to bound the memory
 
@@ -39,8 +40,8 @@ class SiteScorer(Stored):
     gain, offset: float32 (hidden), of the layer norm.
     output: float32 (labels, hidden). bias: float32 (labels).
     weights: of the log-probabilities of the model that it is combined with, and of its own.
-    storage: of the matrices in a file, "int8" with a scale for each row, "float16" or "float32";
-        they are rounded to it.
+    storage: of the matrices in a file, "float32", or "int8" with a scale for each row, to which
+        they are rounded.
     Raises ValueError unless the arrays fit together.
     """
 
@@ -60,12 +61,10 @@ class SiteScorer(Stored):
         weights: Sequence[float] = (1.0, 1.0),
         storage: str = "float32",
     ):
-        if storage not in ("int8", "float16", "float32"):
+        if storage not in ("int8", "float32"):
             raise ValueError("matrices of another type")
         if storage == "int8":
             input, output = (np.multiply(*_levels(np.asarray(x))) for x in (input, output))
-        else:
-            input, output = (np.asarray(array).astype(storage) for array in (input, output))
         self.labels = tuple(labels)
         self.input, self.edges, self.shift, self.gain, self.offset, self.output, self.bias = (
             np.ascontiguousarray(array, dtype=np.float32)
@@ -85,20 +84,14 @@ class SiteScorer(Stored):
 
     @classmethod
     def untrained(
-        cls, labels: Sequence[str], width: int, slots: int, *, hidden: int = HIDDEN, seed: int = 0
+        cls, labels: Sequence[str], width: int, slots: int, *, hidden: int = HIDDEN
     ) -> SiteScorer:
         """Return a scorer with random weights; its scores are zero."""
-        draw, size = np.random.default_rng(seed), (slots * width) ** -0.5
-        return cls(
-            labels,
-            draw.normal(0.0, size, (slots, width, hidden)),
-            np.zeros((slots, hidden)),
-            np.zeros(hidden),
-            np.ones(hidden),
-            np.zeros(hidden),
-            np.zeros((len(labels), hidden)),
-            np.zeros(len(labels)),
-        )
+        size, n = (slots * width) ** -0.5, len(labels)
+        input = np.random.default_rng(0).normal(0.0, size, (slots, width, hidden))
+        shift, gain, offset = np.zeros(hidden), np.ones(hidden), np.zeros(hidden)
+        edges, output = np.zeros((slots, hidden)), np.zeros((n, hidden))
+        return cls(labels, input, edges, shift, gain, offset, output, np.zeros(n))
 
     @property
     def width(self) -> int:
@@ -119,23 +112,15 @@ class SiteScorer(Stored):
 
         vectors: float32 (n_tokens, width). sites: (n_sites, slots).
         """
-        # Only the vectors of the sites are projected.
-        numbers = np.full(len(vectors) + 1, -1)
-        numbers[sites] = 0
-        numbers[-1] = -1
-        used = np.flatnonzero(numbers == 0)
-        numbers[used] = np.arange(len(used))
-        parts, sites = self._projected(vectors[used]), numbers[sites]
         found = np.empty((len(sites), len(self.labels)), dtype=np.float32)
-        for rows in self._blocks(sites):
-            hidden, _ = self._normalized(self._sums(parts, sites[rows]))
-            found[rows] = np.maximum(hidden, 0.0) @ self.output.T + self.bias
+        for rows, scores in self._blocks(vectors, sites):
+            found[rows] = scores
         return found
 
     def log_probabilities(
         self, vectors: Vectors, sites: Sites, labels: Sequence[str] | None = None
     ) -> Scores:
-        """Return the log-probability of each label at each site by itself.
+        """Return the log-probability of each label at each site by itself, at least `LEAST`.
 
         labels: in the order of the columns. None: those of the scorer.
         """
@@ -144,10 +129,15 @@ class SiteScorer(Stored):
         known = [label in places for label in labels]
         columns = [places[label] for label in labels if label in places]
         found = np.full((len(sites), len(labels)), LEAST, dtype=np.float32)
-        for rows in self._blocks(sites):
-            scores = log_softmax(self.scores(vectors, sites[rows]))
-            found[rows, known] = scores[:, columns]
+        for rows, scores in self._blocks(vectors, sites):
+            found[rows, known] = log_softmax(scores)[:, columns].clip(LEAST)
         return found
+
+    def probabilities(
+        self, vectors: Vectors, sites: Sites, labels: Sequence[str] | None = None
+    ) -> Scores:
+        """Return the exponents of `log_probabilities`."""
+        return np.exp(self.log_probabilities(vectors, sites, labels))
 
     def begin_update(
         self, vectors: Vectors, sites: Sites
@@ -172,39 +162,42 @@ class SiteScorer(Stored):
                 by_token[rows] = np.add.reduceat(by_sums[order], starts, axis=0)
                 by_input[slot] = vectors.T @ by_token[:-1]
                 by_edges[slot] = by_token[-1]
-            values = (
-                by_input,
-                by_edges,
-                by_sums.sum(axis=0),
-                (by_hidden * unit).sum(axis=0),
-                by_hidden.sum(axis=0),
-                gradient.T @ active,
-                gradient.sum(axis=0),
-            )
+            by_gain, by_offset = (by_hidden * unit).sum(axis=0), by_hidden.sum(axis=0)
+            of_layer = by_input, by_edges, by_sums.sum(axis=0), by_gain, by_offset
+            values = *of_layer, gradient.T @ active, gradient.sum(axis=0)
             return dict(zip(self.ARRAYS, values, strict=True))
 
         return active @ self.output.T + self.bias, backprop
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         fields = self.fields()
-        for name in ("input", "output"):
-            if self.storage == "int8":
-                levels, fields[f"{name}_scale"] = _levels(fields[name])
-                fields[name] = levels.astype(np.int8)
-            else:
-                fields[name] = fields[name].astype(self.storage)
+        for name in ("input", "output") if self.storage == "int8" else ():
+            levels, fields[f"{name}_scale"] = _levels(fields[name])
+            fields[name] = levels.astype(np.int8)
         return self.version, fields
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> SiteScorer:
-        for name in ("input", "output"):
-            if fields["storage"] == "int8":
-                fields[name] = fields[name] * fields.pop(f"{name}_scale")
+        for name in ("input", "output") if fields["storage"] == "int8" else ():
+            fields[name] = fields[name] * fields.pop(f"{name}_scale")
         return super().from_fields(version, fields)
 
-    def _blocks(self, sites: Sites) -> list[slice]:
+    def _blocks(self, vectors: Vectors, sites: Sites) -> Iterator[tuple[slice, Scores]]:
+        """Yield the scores of some sites after the others, and their rows."""
+        if not len(sites):
+            return  # without vectors, perhaps
+        # Only the vectors of the sites are projected.
+        numbers = np.full(len(vectors) + 1, -1)
+        numbers[sites] = 0
+        numbers[-1] = -1
+        used = np.flatnonzero(numbers == 0)
+        numbers[used] = np.arange(len(used))
+        parts, sites = self._projected(vectors[used]), numbers[sites]
         size = _CELLS // max(len(self.labels), self.input.shape[2], 1) + 1
-        return [slice(begin, begin + size) for begin in range(0, len(sites), size)]
+        for begin in range(0, len(sites), size):
+            rows = slice(begin, begin + size)
+            hidden, _ = self._normalized(self._sums(parts, sites[rows]))
+            yield rows, np.maximum(hidden, 0.0) @ self.output.T + self.bias
 
     def _projected(self, vectors: Vectors) -> list[NDArray[np.float32]]:
         """Project the vectors for each slot; the last row, which -1 means, is that of no token."""

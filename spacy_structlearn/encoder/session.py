@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import cumulative
 from ..errors import StructlearnError
 from ..learning.stored import Stored
 from .graph import SCALED, onnx, shapes
 from .pieces import MAX_PIECES, N_CASES, WordPieces
 
 BATCH_PIECES = 250
-LEAST = 4 * MAX_PIECES + 2  # positions: windows that overlap need some words
+LEAST = MAX_PIECES + 2  # positions, for a word
 
 
 class Encoder(Stored):
@@ -57,15 +57,14 @@ class Encoder(Stored):
         wanted = shapes(len(self.pieces), N_CASES, width, self.layers, positions)
         if "relative" in weights:
             wanted["relative"] = self.heads, 2 * positions - 1
-        for name in [name for name in wanted if name.split(".")[-1] in SCALED and name in weights]:
-            if weights[name].dtype == np.int8:
+        for name, array in weights.items():
+            if array.dtype == np.int8 and name.split(".")[-1] in SCALED and name in wanted:
                 wanted[f"{name}.scale"] = wanted[name][:1] if name == "pieces" else wanted[name][1:]
         found = {name: array.shape for name, array in weights.items()}
         fits = self.layers >= 1 and self.heads >= 1 and width % (2 * self.heads) == 0
         if found != wanted or not fits or positions < LEAST:
             raise ValueError("weights that do not fit together")
-        floats = (array for array in weights.values() if array.dtype.kind == "f")
-        if not all(np.isfinite(array).all() for array in floats):
+        if not all(np.isfinite(array).all() for array in weights.values()):
             raise ValueError("weights that are not finite")
 
     def describe(self) -> str:
@@ -84,27 +83,27 @@ class Encoder(Stored):
 
         The first half of a vector is of the last piece of a word, the second of its first piece:
         they look back and forward, as those of Kitaev & Klein (2018). Sentences with more pieces
-        than the encoder reads are read in windows that overlap.
+        than the encoder reads are read in parts.
         batch_pieces: number of pieces that are read at once, in sentences of similar length.
         Raises StructlearnError if onnxruntime is not installed.
         """
         found = [np.zeros((len(words), self.width), dtype=np.float32) for words in sentences]
-        windows = []
+        parts: list[tuple[int, ...]] = []
         for number, words in enumerate(sentences):
             sizes = [len(self._word_pieces.word(word)[0]) for word in words]
-            windows += [(*window, number) for window in _windows(sizes, self._positions - 2)]
-        windows.sort()
-        while windows:
-            size = 1
+            parts += [(*part, number) for part in _parts(sizes, self._positions - 2)]
+        batches: list[list[tuple[int, ...]]] = [[]]
+        for part in sorted(parts):
             # With the two pieces around each sentence.
-            while size < len(windows) and (windows[size][0] + 2) * (size + 1) <= batch_pieces:
-                size += 1
-            batch, windows = windows[:size], windows[size:]
-            own = [sentences[number][begin:end] for _, begin, end, *_, number in batch]
-            rows = self._run(own, threads)
-            for _, begin, end, kept, until, number in batch:
-                found[number][kept:until] = rows[kept - begin : until - begin]
-                rows = rows[end - begin :]
+            if (part[0] + 2) * (len(batches[-1]) + 1) > batch_pieces:
+                batches.append([])
+            batches[-1].append(part)
+        for batch in filter(None, batches):
+            rows = self._run(
+                [sentences[number][begin:end] for _, begin, end, number in batch], threads
+            )
+            for _, begin, end, number in batch:
+                found[number][begin:end], rows = rows[: end - begin], rows[end - begin :]
         return found
 
     def _run(self, sentences: Sequence[Sequence[str]], threads: int) -> NDArray[np.float32]:
@@ -136,19 +135,13 @@ class Encoder(Stored):
         return self._sessions[threads]
 
 
-def _windows(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Divide a sentence into windows of up to `most` pieces. sizes: the pieces of each word.
+def _parts(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
+    """Divide a sentence into parts of up to `most` pieces. sizes: the pieces of each word.
 
-    Yields (n_pieces, begin, end, kept, until) of each window, where vectors are taken from `kept`
-    to `until`: the middle of what overlaps, a quarter of a window, divides two windows.
+    Yields the number of pieces, the first word and the end of each part.
     """
-    ends = np.cumsum([0, *sizes])
-    bounds = []
-    begin = end = 0
-    while end < len(sizes):
+    ends, begin = cumulative(np.array(sizes, dtype=np.int64)), 0
+    while begin < len(sizes):
         end = int(np.searchsorted(ends, ends[begin] + most, "right")) - 1
-        bounds.append((begin, end))
-        begin = int(np.searchsorted(ends, ends[end] - most // 4))
-    cuts = [0, *((begin + end) // 2 for (_, end), (begin, _) in pairwise(bounds)), len(sizes)]
-    for (begin, end), kept, until in zip(bounds, cuts, cuts[1:], strict=False):
-        yield int(ends[end] - ends[begin]), begin, end, kept, until
+        yield int(ends[end] - ends[begin]), begin, end
+        begin = end

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from thinc.api import Adam
 
 from ..arrays import cumulative
-from .scorer import SiteScorer
+from .pool import log_softmax
+from .scorer import NO_VECTORS, SiteScorer
 from .spans import JOIN, margin, n_spans
 
 PASSES = 5  # through the data; four times as many from scratch, and at least
@@ -29,14 +30,14 @@ CROSS_ENTROPY = 0.2  # its weight when it is added to the margin of trees
 class SiteExamples(NamedTuple):
     """Sites of one text and their gold labels.
 
-    vectors: float32 (n_tokens, width). sites: int (n, slots). labels: (n).
+    sites: int (n, slots). labels: (n). vectors: float32 (n_tokens, width).
     lengths: of the sentences whose spans these are, in the order of `spans`; none for other sites.
     """
 
-    vectors: NDArray[np.float32]
     sites: NDArray[np.int64]
     labels: Sequence[str]
     lengths: Sequence[int] = ()
+    vectors: NDArray[np.float32] = NO_VECTORS
 
     def parts(self) -> Iterator[SiteExamples]:
         """Divide the sites into parts of about `SITES`, each with its own tokens."""
@@ -48,20 +49,17 @@ class SiteExamples(NamedTuple):
             used, places = np.unique(np.append(self.sites[rows], -1), return_inverse=True)
             sites = places[:-1].reshape(-1, self.sites.shape[1]) - 1  # -1 is the least
             lengths = self.lengths[begin:end]
-            yield SiteExamples(self.vectors[used[1:]], sites, self.labels[rows], lengths)
+            yield SiteExamples(sites, self.labels[rows], lengths, self.vectors[used[1:]])
             begin = end
 
 
 class ScorerTraining:
-    """Training of one scorer.
+    """Training of one scorer. scorer: learns on. None: a new one is trained."""
 
-    scorer: learns on. None: a new one is trained. slots: of its sites.
-    """
-
-    def __init__(self, scorer: SiteScorer | None, slots: int, *, seed: int = 0):
+    def __init__(self, scorer: SiteScorer | None = None):
         self.scorer = self._origin = scorer and scorer.replaced(storage="float32")
-        self.slots, self.strength = slots, STRENGTH
-        self._draw = np.random.default_rng(seed)
+        self.strength = STRENGTH
+        self._draw = np.random.default_rng(0)
         self._adam = Adam(2 * RATE if scorer is None else RATE, grad_clip=0.0)
         self._parts: list[SiteExamples] = []
 
@@ -77,31 +75,26 @@ class ScorerTraining:
         found = {label for own in examples for label in own.labels}
         if self.scorer is not None:
             # Chains that are not known have the label of their top.
-            new = {_top(label) for label in found.difference(self.scorer.labels)}
-            labels = sorted(new.difference(self.scorer.labels))
-            self.scorer = _with_labels(self.scorer, labels)
-            self._origin = self._origin and _with_labels(self._origin, labels)
+            tops = {_top(label) for label in found.difference(self.scorer.labels)}
+            new = sorted(tops.difference(self.scorer.labels))
+            self.scorer = _with_labels(self.scorer, new)
+            self._origin = self._origin and _with_labels(self._origin, new)
         elif found:
             # No phrase, which sorts first, is the first label of spans.
-            width = self._parts[0].vectors.shape[1]
-            self.scorer = SiteScorer.untrained(sorted(found), width, self.slots)
+            width, slots = examples[0].vectors.shape[1], examples[0].sites.shape[1]
+            self.scorer = SiteScorer.untrained(sorted(found), width, slots)
             self.scorer.weights = 0.5, 0.5  # both models learn the same data
 
     def step(self) -> None:
         """Pass through all examples."""
-        if self.scorer is None:
+        if self.scorer is None or not self._parts:
             return
         arrays = {name: array.copy() for name, array in self.scorer.arrays().items()}
-        scorer = self.scorer = self.scorer.replaced(**arrays)
-        batch, size = [], 0
-        for number in self._draw.permutation(len(self._parts)).tolist():
-            batch.append(self._parts[number])
-            size += len(batch[-1].labels)
-            if size >= SITES:
-                self._descend(scorer, batch)
-                batch, size = [], 0
-        if batch:
-            self._descend(scorer, batch)
+        self.scorer = self.scorer.replaced(**arrays)
+        order = self._draw.permutation(len(self._parts))
+        sizes = np.array([len(self._parts[number].labels) for number in order])
+        for batch in np.split(order, np.flatnonzero(np.diff(sizes.cumsum() // SITES)) + 1):
+            self._descend(self.scorer, [self._parts[number] for number in batch])
 
     def _descend(self, scorer: SiteScorer, batch: Sequence[SiteExamples]) -> None:
         gradient = _gradient(scorer, batch)
@@ -115,21 +108,18 @@ class ScorerTraining:
 def _gradient(scorer: SiteScorer, batch: Sequence[SiteExamples]) -> dict[str, NDArray[np.float32]]:
     """Return the gradient of the mean loss by the arrays of a scorer."""
     numbers = {label: number for number, label in enumerate(scorer.labels)}
-    gold = [label if label in numbers else _top(label) for part in batch for label in part.labels]
-    labels = np.array([numbers[label] for label in gold])
-    sites, first = [], 0
-    for part in batch:
-        sites.append(np.where(part.sites < 0, -1, part.sites + first))
-        first += len(part.vectors)
-    vectors = np.concatenate([part.vectors for part in batch])
-    scores, backprop = scorer.begin_update(vectors, np.concatenate(sites))
-    gradient = np.exp(scores - scores.max(axis=1, keepdims=True))
-    gradient /= gradient.sum(axis=1, keepdims=True)
-    gradient[np.arange(len(labels)), labels] -= 1.0
+    given = [label for part in batch for label in part.labels]
+    gold = np.array([numbers[label if label in numbers else _top(label)] for label in given])
+    firsts = cumulative(np.array([len(part.vectors) for part in batch]))
+    pairs = zip(batch, firsts, strict=False)
+    sites = np.concatenate([np.where(p.sites < 0, -1, p.sites + first) for p, first in pairs])
+    scores, backprop = scorer.begin_update(np.concatenate([p.vectors for p in batch]), sites)
+    gradient = np.exp(log_softmax(scores))
+    gradient[np.arange(len(gold)), gold] -= 1.0
     lengths = [length for part in batch for length in part.lengths]
     if lengths:
-        gradient = CROSS_ENTROPY * gradient + margin(scores, labels, lengths)[1]
-    return backprop((gradient / (sum(lengths) or len(labels))).astype(np.float32))
+        gradient = CROSS_ENTROPY * gradient + margin(scores, gold, lengths)[1]
+    return backprop((gradient / (sum(lengths) or len(gold))).astype(np.float32))
 
 
 def _top(label: str) -> str:

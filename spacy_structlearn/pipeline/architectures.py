@@ -138,11 +138,12 @@ build_stages = architecture(StagesSettings, **_CLASSIFIERS)
 def learner_model(name: str, parameters: Any, estimator: Estimator, **attrs: Any) -> Model:
     """Make a `thinc.Model` that holds a learner of this package."""
     attrs = {"parameters": parameters, "estimator": estimator, **attrs}
-    model: Model = Model(name, _forward, attrs=attrs)
+    model: Model = Model(name, forward, attrs=attrs)
     let_be_stored(model)
     return model
 
 
-def _forward(model: Model, docs: Any, is_train: bool) -> Any:
+def forward(model: Model, docs: Any, is_train: bool) -> Any:
+    """Raise NotImplementedError."""
     # Components call their family directly; spaCy only needs to store the Model.
     raise NotImplementedError(f"{model.name}: call the component, not its model")

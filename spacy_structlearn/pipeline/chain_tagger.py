@@ -8,7 +8,7 @@ highest posterior probability, which is more accurate per token than the best se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -20,12 +20,12 @@ from spacy.pipeline.tagger import tagger_score
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ..encoder.pool import LEAST, TINY, Loss
+from ..encoder.pool import Loss
 from ..encoder.scorer import SiteScorer
 from ..errors import StructlearnError
 from ..groups import TAG_CANDIDATES
 from ..learning.settings import quoted
-from ..sequence.chain.decode import marginals
+from ..sequence.chain.decode import pool_loss
 from ..sequence.chain.model import ChainModel
 from ..sequence.estimators.stochastic_crf import candidates
 from ..sequence.layout.data import SequenceData
@@ -34,6 +34,7 @@ from ..sequence.layout.words import is_word_column
 from . import extensions
 from .doc_arrays import Tokens, read_tokens, read_vectors
 from .extensions import set_spans
+from .extensions.span_groups import words_of
 from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
 
@@ -134,39 +135,30 @@ class ChainComponent(BatchTrainable):
         """Get the parameters, in a pool with the site scorer if there is one."""
         model = self.parameters
         for scorer in self.site_scorers.values():
-            own, weight = scorer.weights
-            model = model.pooled(own, weight * self._outside(scorer, docs, tokens))
+            model = model.pooled(scorer.weights, self._outside(scorer, docs, tokens))
         return model
 
     def _outside(self, scorer: SiteScorer, docs: Sequence[Doc], tokens: Tokens) -> NDArray:
         """Get the log-probabilities of the labels by a site scorer, (n_tokens, n_labels)."""
-        vectors = read_vectors(docs, tokens, self.name)
+        vectors = read_vectors(docs, tokens, self.name, self.site_scorers)
         labels = [self.scored_label(label) for label in self.parameters.labels]
-        found = scorer.log_probabilities(vectors, np.arange(len(vectors))[:, None], labels)
-        return np.maximum(found, LEAST)
+        return scorer.log_probabilities(vectors, np.arange(len(vectors))[:, None], labels)
 
-    def pool_losses(self, examples: Sequence[Example]) -> Iterator[tuple[str, Loss]]:
-        places = {label: number for number, label in enumerate(self.parameters.labels)}
-        pairs = [(example.predicted, self.gold_data(example)) for example in examples]
-        # Only Docs that are annotated throughout.
-        found = [
-            (doc, gold.tags)
-            for doc, gold in pairs
-            if gold is not None and len(gold.tags) == sum(not token.is_space for token in doc)
-        ]
-        docs = [doc for doc, _ in found]
-        gold = np.array([places.get(tag, -1) for _, own in found for tag in own], dtype=np.intp)
-        tokens, known = read_tokens(docs, self.estimator.attributes, self.name), gold >= 0
-        columns = self._columns(tokens.columns)
-        for head, scorer in self.site_scorers.items():
-            outside = self._outside(scorer, docs, tokens).astype(np.float64)
-
-            def loss(weights: Sequence[float], outside: NDArray = outside) -> float:
-                model = self.parameters.pooled(weights[0], weights[1] * outside)
-                p = marginals(model, columns, tokens.offsets)[known, gold[known]]
-                return -float(np.log(p.clip(TINY)).sum())
-
-            yield head, loss
+    def pool_losses(self, examples: Sequence[Example]) -> dict[str, list[Loss]]:
+        docs: list[Doc] = []
+        tags: list[str] = []
+        for example in examples:
+            gold = self.gold_data(example)
+            # Only Docs that are annotated throughout.
+            if gold is not None and len(gold.tags) == len(words_of(example.predicted)):
+                docs.append(example.predicted)
+                tags += gold.tags
+        tokens = read_tokens(docs, self.estimator.attributes, self.name)
+        given = self.parameters, self._columns(tokens.columns), tokens.offsets
+        return {
+            head: [pool_loss(*given, self._outside(scorer, docs, tokens), tags)]
+            for head, scorer in self.site_scorers.items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +177,7 @@ class ChainTagger(ChainComponent):
 
     annotation = "token.tag_"
     settings_kind = ChainTaggerSettings
-    heads: ClassVar[dict[str, int]] = {"tags": 1}
+    heads = ("tags",)
 
     def __init__(self, *args: Any, scorer: Callable | None = tagger_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)

@@ -169,7 +169,7 @@ class ConstituencyParser(BatchTrainable):
     parameter = "symbols"  # tags and phrases, which all models of trees have
     key = CONSTITUENTS
     settings_kind = ConstituencyParserSettings
-    heads: ClassVar[dict[str, int]] = {"spans": 4}
+    heads = ("spans",)
 
     def __init__(self, *args: Any, scorer: Callable | None = constituency_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
@@ -253,7 +253,7 @@ class ConstituencyParser(BatchTrainable):
         if any(hasty) and not self._is_searched:
             given["hasty"] = hasty
         if self._spans is not None:
-            rows = read_vectors(docs, tokens, self.name)
+            rows = read_vectors(docs, tokens, self.name, self.site_scorers)
             given["vectors"] = [rows[piece] for piece in chain(*sentences)]
         pieces = [[positions[piece] for piece in pieces] for pieces in sentences]
         by_doc = [pieces[first:last] for first, last in pairwise(tokens.docs.tolist())]
@@ -368,7 +368,9 @@ class ConstituencyParser(BatchTrainable):
             if self._spans is not None:
                 read = read_tokens([tokens[0].doc], ["ORTH"], self.name)
                 at = np.isin(read.positions, [token.i for token in tokens])
-                listed["vectors"] = read_vectors([tokens[0].doc], read, self.name)[at]
+                listed["vectors"] = read_vectors(
+                    [tokens[0].doc], read, self.name, self.site_scorers
+                )[at]
             parses = self._parser().k_best(words, k, **given, **listed)
         if not parses:
             spans = ", ".join(f"{label or ''}[{i}:{j}]" for i, j, label, _ in wanted)

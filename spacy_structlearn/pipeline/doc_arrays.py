@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -26,6 +26,7 @@ from spacy.training import Example
 from ..arrays import Coded, cumulative
 from ..attachment.moves import reattach_all
 from ..attachment.sites import VERB
+from ..encoder.scorer import SiteScorer
 from ..errors import StructlearnError, message
 from ..glossary import TAGS
 from ..groups import CONSTITUENT_TAGS, CONSTITUENTS
@@ -208,13 +209,15 @@ def copy_with_vectors(doc: Doc) -> Doc:
     return copy
 
 
-def read_vectors(docs: Sequence[Doc], tokens: Tokens, component: str) -> NDArray[np.float32]:
+def read_vectors(
+    docs: Sequence[Doc], tokens: Tokens, component: str, scorers: Mapping[str, SiteScorer] = {}
+) -> NDArray[np.float32]:
     """Return the vectors of tokens, float32 (n, width): those of `token_encoder`, or `doc.tensor`.
 
-    component: its name, for the error message.
-    Raises StructlearnError if a Doc has none, or none for its tokens.
+    component: its name, for the error message. scorers: the site scorers that read the vectors.
+    Raises StructlearnError if a Doc has none, none for its tokens, or ones of another width.
     """
-    tables = []
+    tables, widths = [], {scorer.width for scorer in scorers.values()}
     for doc in docs:
         own = _VECTORS.get(doc)
         table: Any = doc.tensor if own is None or len(own) != len(doc) else own
@@ -222,6 +225,9 @@ def read_vectors(docs: Sequence[Doc], tokens: Tokens, component: str) -> NDArray
             continue
         if len(table) != len(doc) or np.ndim(table) != 2:
             raise StructlearnError("SL192", component=component, text=doc.text[:40])
+        if not widths.issubset(table.shape[1:]):
+            sizes = {"found": table.shape[1], "wanted": max(widths)}
+            raise StructlearnError("SL195", component=component, text=doc.text[:40], **sizes)
         tables.append(table)
     rows = np.concatenate(tables) if tables else np.empty((0, 0), dtype=np.float32)
     return np.ascontiguousarray(rows[tokens.indices], dtype=np.float32)

@@ -79,7 +79,7 @@ class NPChunker(ChainComponent):
     cfg_types: ClassVar[dict[str, Any]] = {**ChainComponent.cfg_types, "spans_key": str}
     encodings = tuple(SCHEMES)
     settings_kind = NPChunkerSettings
-    heads: ClassVar[dict[str, int]] = {"chunks": 1}
+    heads = ("chunks",)
 
     def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)

@@ -125,7 +125,7 @@ class PPAttacher(BatchTrainable):
     parameter = "predict_proba"
     key = PP_ATTACHMENTS
     settings_kind = PPAttacherSettings
-    heads: ClassVar[dict[str, int]] = {HEAD: 4}
+    heads = (HEAD,)
 
     def __init__(self, *args: Any, scorer: Callable | None = pp_attachment_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
@@ -190,8 +190,14 @@ class PPAttacher(BatchTrainable):
         """
         self.require_parameters()
         found = self.found(docs)
-        rows = [[site for chain in own for site in alternatives(chain)] for own in found]
-        probabilities = self._probabilities(docs, rows)
+        probabilities = self._probabilities(
+            [
+                (doc, site[:4])
+                for doc, own in zip(docs, found, strict=True)
+                for chain in own
+                for site in alternatives(chain)
+            ]
+        )
         # A label may not occur in the training data.
         verb, noun = (
             probabilities[:, [own == label for own in self.parameters.labels]].sum(axis=1)
@@ -211,30 +217,27 @@ class PPAttacher(BatchTrainable):
             attachments.append(sorted(reported, key=lambda attachment: attachment[0].preposition))
         return attachments
 
-    def _probabilities(
-        self, docs: Sequence[Doc], all_sites: Sequence[Sequence[Site]]
-    ) -> NDArray[np.float64]:
+    def _probabilities(self, places: Sequence[Place]) -> NDArray[np.float64]:
         """Get the probabilities of the labels, float64 (n_sites, n_labels)."""
-        places = [(doc, site[:4]) for doc, own in zip(docs, all_sites, strict=True) for site in own]
         if not places:
             return np.empty((0, len(self.parameters.labels)))
-        own = self._classified(places)
-        if HEAD in self.site_scorers:
-            both = np.log(own.clip(TINY)), self._outside(places)
-            own = np.exp(pooled(*both, self.site_scorers[HEAD].weights))
-        return own
+        own, scorer = self._classified(places), self.site_scorers.get(HEAD)
+        return own if scorer is None else pooled(own, self._scored(places), scorer.weights)
 
-    def _outside(self, places: Sequence[Place]) -> NDArray[np.float32]:
-        """Get the log-probabilities of the labels by the site scorer, (n_sites, n_labels)."""
+    def _scored(self, places: Sequence[Place]) -> NDArray[np.float32]:
+        """Get the probabilities of the labels by the site scorer, (n_sites, n_labels)."""
         docs = list({id(doc): doc for doc, _ in places}.values())
         tokens = read_tokens(docs, [], self.name)
         firsts = dict(zip(map(id, docs), tokens.firsts.tolist(), strict=False))
         sites = np.array([[firsts[id(doc)] + place for place in heads] for doc, heads in places])
-        vectors, labels = read_vectors(docs, tokens, self.name), self.parameters.labels
+        vectors, labels = (
+            read_vectors(docs, tokens, self.name, self.site_scorers),
+            self.parameters.labels,
+        )
         sites = np.searchsorted(tokens.indices, sites)
-        return self.site_scorers[HEAD].log_probabilities(vectors, sites, labels)
+        return self.site_scorers[HEAD].probabilities(vectors, sites, labels)
 
-    def pool_losses(self, examples: Sequence[Example]) -> Iterator[tuple[str, Loss]]:
+    def pool_losses(self, examples: Sequence[Example]) -> dict[str, list[Loss]]:
         found = [
             (example.predicted, [token.i for token in heads], self.parameters.labels.index(label))
             for example in examples
@@ -242,11 +245,10 @@ class PPAttacher(BatchTrainable):
             for _, label, *heads, _ in extensions.pp_attachments(example.reference)
             if label in self.parameters.labels
         ]
-        if found and HEAD in self.site_scorers:
-            places = [place[:2] for place in found]
-            own = np.log(self._classified(places).clip(TINY))
-            gold = np.array([label for *_, label in found])
-            yield HEAD, pool_loss(own, self._outside(places), gold)
+        if not found:
+            return {}
+        places, gold = [place[:2] for place in found], np.array([label for *_, label in found])
+        return {HEAD: [pool_loss(self._classified(places), self._scored(places), gold)]}
 
     def _classified(self, places: Sequence[Place]) -> NDArray[np.float64]:
         """Get the probabilities of the labels by the classifier, (n_sites, n_labels)."""

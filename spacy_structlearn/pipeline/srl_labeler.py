@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Any, ClassVar, NamedTuple, TypedDict
@@ -24,7 +24,8 @@ from spacy.training import Example, validate_get_examples
 
 from ..classification.calibration import fit_pool
 from ..classification.features import ClassificationData
-from ..encoder.pool import Loss, summed
+from ..encoder.pool import Loss
+from ..encoder.scorer import NO_VECTORS
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, SRL
 from ..learning.settings import setting
@@ -60,7 +61,6 @@ from .srl_stages import (
     ALL,
     ARGUMENTS,
     IDENTIFICATION,
-    NO_VECTORS,
     ROLES,
     ROLESETS,
     STAGES,
@@ -155,7 +155,7 @@ class SRLLabeler(BatchTrainable):
 
     parameter = "stages"
     settings_kind = SRLLabelerSettings
-    heads: ClassVar[dict[str, int]] = {ROLESETS: 1, ARGUMENTS: 3}
+    heads = (ROLESETS, ARGUMENTS)
     cfg_types: ClassVar[dict[str, Any]] = {
         **BatchTrainable.cfg_types,
         "rolesets": dict[str, dict[str, str]],
@@ -209,8 +209,9 @@ class SRLLabeler(BatchTrainable):
             return None
         gold: list[GoldFrame | None] = []  # of each word
         pairs = gold_trees(doc, self.name)
+        own = {frame.predicate.start: frame for frame in self._gold_frames(doc)}
         for sentence, _ in pairs:
-            gold += _of_words(self._gold_frames(doc), words_of(sentence), len(gold))
+            gold += _of_words(own, words_of(sentence), len(gold))
         finder = FrameFinder(self)
         nodes = finder.nodes(Brackets.of(tree for _, tree in pairs))
         return finder.gold_data(nodes, gold, self.labels) or None
@@ -304,20 +305,20 @@ class SRLLabeler(BatchTrainable):
         # Rounded to what JSON stores, so that saving and loading changes nothing.
         self.cfg["calibration"] = None if weights is None else [round(float(w), 6) for w in weights]
 
-    def pool_losses(self, examples: Sequence[Example]) -> Iterator[tuple[str, Loss]]:
+    def pool_losses(self, examples: Sequence[Example]) -> dict[str, list[Loss]]:
         docs = [example.predicted for example in examples]
-        if not (docs and self.site_scorers):
-            return
+        if not docs:
+            return {}
         trees = DocTrees(docs, self.attachment_confidence)
         gold: list[GoldFrame | None] = []  # of each word
         for number, example in enumerate(examples):
-            frames, positions = self._gold_frames(_annotated(example)), trees.positions
-            gold += _of_words(frames, positions[trees.doc_ids == number].tolist(), len(gold))
+            own = {f.predicate.start: f for f in self._gold_frames(_annotated(example))}
+            positions = trees.positions[trees.doc_ids == number].tolist()
+            gold += _of_words(own, positions, len(gold))
         finder = FrameFinder(self, vectors=self._vectors(docs, trees), gold=gold)
         for _ in finder.find(trees):
             pass
-        for head, losses in finder.losses.items():
-            yield head, summed(losses)
+        return finder.losses
 
     def calibrate(self, examples: Iterable[Example]) -> tuple[float, float]:
         """Fit the probabilities of arguments to gold frames that were not trained on.
@@ -399,7 +400,11 @@ class SRLLabeler(BatchTrainable):
 
     def _vectors(self, docs: Sequence[Doc], trees: DocTrees) -> NDArray[np.float32]:
         """Get the vectors of the words of trees, (n_words, width); none without site scorers."""
-        return read_vectors(docs, trees.rows, self.name) if self.site_scorers else NO_VECTORS
+        return (
+            read_vectors(docs, trees.rows, self.name, self.site_scorers)
+            if self.site_scorers
+            else NO_VECTORS
+        )
 
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""
@@ -427,14 +432,14 @@ def _annotated(example: Example) -> Doc:
 
 
 def _of_words(
-    frames: Iterable[Frame], positions: Sequence[int], first: int
+    frames: Mapping[int, Frame], positions: Sequence[int], first: int
 ) -> Iterator[GoldFrame | None]:
     """Iterate over the frames of words, with the arguments among them, in words of all trees.
 
-    positions: the tokens of the words. first: the number of the first word.
+    frames: by the tokens of their predicates. positions: the tokens of the words. first: the
+        number of the first word.
     """
-    of_tokens = {frame.predicate.start: frame for frame in frames}
-    for frame in map(of_tokens.get, positions):
+    for frame in map(frames.get, positions):
         arguments = []
         for span, label, _ in frame.arguments if frame else ():
             start, end = (bisect_left(positions, place) for place in (span.start, span.end))

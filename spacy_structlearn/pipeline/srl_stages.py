@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from ..classification.calibration import pooled as calibrated
 from ..classification.features import ClassificationData, Table
-from ..encoder.pool import LEAST, TINY, Floats, Loss, both_logs, pool_loss, pooled
+from ..encoder.pool import Floats, Loss, pool_loss, pooled
+from ..encoder.scorer import NO_VECTORS
 from ..errors import StructlearnError
 from ..learning.settings import quoted
 from ..roles.arguments import decode, marginals, mark_pieces
@@ -45,7 +46,6 @@ STAGES = (PREDICATES, SENSES, IDENTIFICATION, ROLES)
 VERBS, ALL = "verbs", "all"  # which words can be predicates
 ROLESETS, ARGUMENTS = "rolesets", "arguments"  # the site scorers
 NEITHER = ""  # their label of words that are no predicates and of spans that are no arguments
-NO_VECTORS = np.empty((0, 0), dtype=np.float32)
 
 
 def _lower(*names: str) -> tuple[str, ...]:
@@ -237,10 +237,9 @@ class FrameFinder:
         if (stage := self._stage(PREDICATES)) is not None:
             probabilities = _of_label(stage, table, IS_PREDICATE)
             if scorer := self.labeler.site_scorers.get(ROLESETS):
-                none = scorer.log_probabilities(self.vectors, words[:, None], [NEITHER])[:, 0]
-                both = both_logs(probabilities), both_logs(-np.expm1(none))
+                none = scorer.probabilities(self.vectors, words[:, None], [NEITHER])[:, 0]
                 gold = [int(frame is None) for frame in self._gold_of(words)]
-                probabilities = np.exp(self._pooled(ROLESETS, *both, gold)[:, 0])
+                probabilities = self._pooled(ROLESETS, probabilities, 1.0 - none, gold)
         chosen = np.flatnonzero(probabilities > 0.5)
         lemmas = list(columns["lemma"].at(chosen))
         rolesets = self._rolesets(table.take(chosen), lemmas, words[chosen])
@@ -250,10 +249,7 @@ class FrameFinder:
         return [None if self.gold is None else self.gold[word] for word in words.tolist()]
 
     def _pooled(self, head: str, own: Floats, other: Floats, gold: Any) -> Floats:
-        """Pool log-probabilities of a stage and of a site scorer, (n, n_labels).
-
-        gold: the right label of each row, -1 if it is not known.
-        """
+        """Pool probabilities of a stage and of a site scorer. gold: see `pool_loss`."""
         if self.gold is not None:
             self.losses[head].append(pool_loss(own, other, np.asarray(gold, dtype=np.intp)))
         return pooled(own, other, self.labeler.site_scorers[head].weights)
@@ -277,14 +273,14 @@ class FrameFinder:
         scores = np.take_along_axis(probabilities, _places(numbers, stage.labels), axis=1)
         if scorer := self.labeler.site_scorers.get(ROLESETS):
             labels = sorted({name for own in names for name in own})
-            other = scorer.log_probabilities(self.vectors, words[several, None], labels)
-            other = np.pad(other, ((0, 0), (0, 1)), constant_values=LEAST)
+            other = scorer.probabilities(self.vectors, words[several, None], labels)
+            other = np.pad(other, ((0, 0), (0, 1)))
             other = np.take_along_axis(other, _places(names, labels), axis=1)
             gold = [
                 own.index(frame[0]) if frame and frame[0] in own else -1
                 for own, frame in zip(names, self._gold_of(words[several]), strict=True)
             ]
-            scores = self._pooled(ROLESETS, np.log(scores.clip(TINY)), other, gold)
+            scores = self._pooled(ROLESETS, scores, other, gold)
         # The first one if several are equally probable.
         for row, own, best in zip(several, names, scores.argmax(axis=1).tolist(), strict=True):
             rolesets[row] = own[best]
@@ -320,17 +316,17 @@ class FrameFinder:
         product = _of_label(self._stage(IDENTIFICATION), table, IS_ARGUMENT) * brackets
         scored, gold = self._scored_roles(nodes, sites), self._gold_roles(nodes, sites)
         if scored is not None:
-            both = both_logs(product), both_logs(scored[:, :-1].sum(axis=1).clip(0.0, 1.0))
             which = np.where(gold == len(labels), 1, np.minimum(gold, 0))
-            product = np.exp(self._pooled(ARGUMENTS, *both, which)[:, 0])
+            product = self._pooled(ARGUMENTS, product, scored[:, :-1].sum(axis=1), which)
         with np.errstate(divide="ignore"):
             argument, none = np.log(product), np.log1p(-product)
             # The others cannot be arguments, whatever their role.
             rows = np.flatnonzero(argument + bias > none)
-            roles = np.log(self.stages[ROLES].predict_proba(table.take(rows)))
-        if scored is not None:
-            role = np.where(gold == len(labels), -1, gold)[rows]
-            roles = self._pooled(ARGUMENTS, roles, np.log(scored[rows, :-1].clip(TINY)), role)
+            roles = self.stages[ROLES].predict_proba(table.take(rows))
+            if scored is not None:
+                role = np.where(gold == len(labels), -1, gold)[rows]
+                roles = self._pooled(ARGUMENTS, roles, scored[rows, :-1], role)
+            roles = np.log(roles)
         possible = sites.at(rows)
         # A core role is that of one argument, apart from relative phrases and what they continue.
         classes = self.labeler.role_labels
@@ -359,7 +355,7 @@ class FrameFinder:
             return None
         spans = nodes.starts[sites.nodes], nodes.stops[sites.nodes] - 1
         places = np.stack([sites.predicates[sites.owners], *spans], axis=1)
-        found = np.exp(scorer.log_probabilities(self.vectors, places))
+        found = scorer.probabilities(self.vectors, places)
         # R-ARG0 and C-ARG0 are ARG0, as in the stages.
         names = np.array([base_label(label) for label in scorer.labels])
         return found @ (names[:, None] == [*self.stages.labels, NEITHER]).astype(found.dtype)

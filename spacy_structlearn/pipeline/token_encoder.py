@@ -22,6 +22,7 @@ from thinc.api import Model
 from ..encoder.session import BATCH_PIECES, Encoder
 from ..errors import StructlearnError
 from ..learning.settings import MAX_PARTS, Settings, document, setting
+from .architectures import forward
 from .doc_arrays import distinct_words, read_tokens, set_vectors
 from .storage.component import StoredComponent, let_be_stored
 
@@ -63,7 +64,7 @@ class TokenEncoder(StoredComponent):
         """Create a component without an encoder. Pipelines do this: see `Language.add_pipe`."""
         self.vocab, self.name = vocab, name
         self.cfg: dict[str, Any] = {}
-        self.model: Model = Model("token_encoder", _forward, attrs={"parameters": Encoder()})
+        self.model: Model = Model("token_encoder", forward, attrs={"parameters": Encoder()})
         let_be_stored(self.model)
         for key, value in asdict(TokenEncoderSettings(**settings)).items():
             setattr(self, key, value)
@@ -92,10 +93,9 @@ class TokenEncoder(StoredComponent):
         texts, numbers = distinct_words(docs, tokens.columns[:, 0])
         words = [texts[number] for number in numbers.tolist()]
         sentences = [words[begin:end] for begin, end in pairwise(tokens.offsets.tolist())]
-        settings = {"batch_pieces": self.batch_pieces, "threads": self.threads}
+        found = encoder.vectors(sentences, batch_pieces=self.batch_pieces, threads=self.threads)
         table = np.zeros((int(tokens.firsts[-1]), encoder.width), dtype=np.float32)
-        if sentences:
-            table[tokens.indices] = np.concatenate(encoder.vectors(sentences, **settings))
+        table[tokens.indices] = np.concatenate([table[:0], *found])
         return [table[begin:end].copy() for begin, end in pairwise(tokens.firsts.tolist())]
 
     def set_annotations(self, docs: Iterable[Doc], vectors: Iterable[NDArray]) -> None:
@@ -119,12 +119,9 @@ def make_token_encoder(
     nlp: Language, name: str, set_tensor: bool, threads: int, batch_pieces: int
 ) -> TokenEncoder:
     """Make the component."""
-    settings = {"set_tensor": set_tensor, "threads": threads, "batch_pieces": batch_pieces}
-    return TokenEncoder(nlp.vocab, name, **settings)
-
-
-def _forward(model: Model, docs: Any, is_train: bool) -> Any:
-    raise NotImplementedError("token_encoder: call the component, not its model")
+    return TokenEncoder(
+        nlp.vocab, name, set_tensor=set_tensor, threads=threads, batch_pieces=batch_pieces
+    )
 
 
 TokenEncoder.__doc__ = document(TokenEncoderSettings, str(TokenEncoder.__doc__))

@@ -20,8 +20,6 @@ STORED = [
     Model("encoder_float", lambda: tiny(int8=False, relative=False), {"heads": 1}),
     Model("encoder_empty", Encoder, {"layers": 1}),
     Model("site_scorer", scorer, {"weights": (0.5, 2.0)}),
-    Model(
-        "site_scorer_float16", lambda: scorer().replaced(storage="float16"), {"labels": ["", "B"]}
-    ),
+    Model("site_scorer_int8", lambda: scorer().replaced(storage="int8"), {"labels": ["", "B"]}),
     Model("potentials", lambda: Potentials({"tags": scorer()}), {"scorers": {}}),
 ]

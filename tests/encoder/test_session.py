@@ -8,7 +8,7 @@ from encoder.tiny import PIECES, SPECIAL, plain, tiny
 from scipy.special import erf, softmax
 
 from spacy_structlearn.encoder.pieces import WordPieces
-from spacy_structlearn.encoder.session import Encoder, _windows
+from spacy_structlearn.encoder.session import Encoder, _parts
 from spacy_structlearn.errors import StructlearnError
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -70,26 +70,24 @@ def test_a_sentence_does_not_depend_on_those_beside_it():
     np.testing.assert_allclose(np.concatenate(threads), np.concatenate(together), atol=1e-6)
 
 
-def test_long_sentences_are_read_in_windows():
+def test_long_sentences_are_read_in_parts():
     encoder = tiny()
     words = [PIECES[3 + i % 30] for i in range(200)]
     (found,) = encoder.vectors([words])
-    assert np.isfinite(found).all()
-    assert (np.abs(found).sum(axis=1) > 0).all()
     (begin,) = encoder.vectors([words[:30]])
     np.testing.assert_allclose(found[:20], begin[:20], atol=1e-6)
+    assert (np.abs(found).sum(axis=1) > 0).all()
 
 
-def test_windows():
+def test_parts():
     draw = np.random.default_rng(0)
-    for most in (24, 30, 510):
+    for most in (6, 30, 510):
         for length in (0, 1, 7, 100, 600):
             sizes = draw.integers(1, 7, length).tolist()
-            windows = list(_windows(sizes, most))
-            covered = [word for *_, kept, until in windows for word in range(kept, until)]
+            parts = list(_parts(sizes, most))
+            covered = [word for _, begin, end in parts for word in range(begin, end)]
             assert covered == list(range(length))
-            for n, begin, end, kept, until in windows:
-                assert begin <= kept < until <= end
+            for n, begin, end in parts:
                 assert n == sum(sizes[begin:end]) <= most
 
 
@@ -108,7 +106,7 @@ def test_weights_that_do_not_fit():
         {"layers": 3},
         {"heads": 3},
         {"heads": 0},
-        {"weights": {**weights, "positions": weights["positions"][:20]}},
+        {"weights": {**weights, "positions": weights["positions"][:6]}},
         {"pieces": [*PIECES, "more"]},
         {"special": ["[CLS]", "[SEP]", "[NO]"]},
         {"special": []},

@@ -21,7 +21,7 @@ def words(n=400, width=6, labels="abc"):
     vectors = DRAW.normal(size=(n, width)).astype(np.float32)
     sites = DRAW.integers(-1, n, (3 * n, 2))
     numbers = (vectors @ np.eye(width, len(labels))).argmax(axis=1)
-    return SiteExamples(vectors, sites, [labels[numbers[i]] for i in sites[:, 0]])
+    return SiteExamples(sites, [labels[numbers[i]] for i in sites[:, 0]], vectors=vectors)
 
 
 def accuracy(scorer, data):
@@ -31,8 +31,8 @@ def accuracy(scorer, data):
     return np.mean(np.array(right)[known])
 
 
-def trained(scorer, data, slots, passes=5):
-    training = ScorerTraining(scorer, slots)
+def trained(scorer, data, passes=5):
+    training = ScorerTraining(scorer)
     training.add(data)
     for _ in range(passes):
         training.step()
@@ -41,21 +41,21 @@ def trained(scorer, data, slots, passes=5):
 
 def test_from_scratch():
     data = words()
-    scorer = trained(None, [data], 2, passes=20)
+    scorer = trained(None, [data], passes=20)
     assert scorer.labels == ("a", "b", "c")
     assert accuracy(scorer, data) > 0.9
-    assert trained(None, [data], 2, passes=20) == scorer
+    assert trained(None, [data], passes=20) == scorer
 
 
 def test_learning_on():
     data, other = words(), words(labels="abd")
-    old = trained(None, [data], 2, passes=20)
+    old = trained(None, [data], passes=20)
     before = old.to_bytes()
-    new = trained(old, [other], 2, passes=20)
+    new = trained(old, [other], passes=20)
     assert old.to_bytes() == before
     assert new.labels == ("a", "b", "c", "d")
     assert accuracy(new, other) > 0.85 > accuracy(old, other)
-    training = ScorerTraining(old, 2)
+    training = ScorerTraining(old)
     training.strength = 1e4
     training.add([data])
     for _ in range(5):
@@ -77,12 +77,12 @@ def test_parts():
 
 def test_examples_may_come_in_parts():
     parts = [words(100), words(100, labels="abd")]
-    training = ScorerTraining(None, 2)
+    training = ScorerTraining()
     for part in parts:
         training.add([part])
         training.step()
     assert training.scorer.labels == ("a", "b", "c", "d")
-    empty = ScorerTraining(None, 2)
+    empty = ScorerTraining()
     empty.add([])
     empty.step()
     assert empty.scorer is None
@@ -99,13 +99,13 @@ def tree_data(labels):
             left = vectors[0, 0] > 0
             start, end = (0, n + 1 - i) if left else (i - 1, n)
             own[place(start, end, n)] = labels[0 if left else 1]
-        examples.append(SiteExamples(vectors, span_sites([n]), own, [n]))
+        examples.append(SiteExamples(span_sites([n]), own, [n], vectors))
     return examples
 
 
 def test_trees():
     data = tree_data(("A", "B+C"))
-    scorer = trained(None, data, 4, passes=150)
+    scorer = trained(None, data, passes=150)
     assert scorer.labels == ("", "A", "B+C")
     right = total = 0
     for example in data:
@@ -117,7 +117,7 @@ def test_trees():
                 right += scorer.labels[scores[at].argmax()] == example.labels[at]
     assert total > 200
     assert right / total > 0.9
-    more = trained(scorer, tree_data(("A+X", "Y+Z")), 4)
+    more = trained(scorer, tree_data(("A+X", "Y+Z")))
     assert more.labels == ("", "A", "B+C", "Y")
 
 

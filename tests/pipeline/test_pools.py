@@ -9,6 +9,7 @@ from spacy.training import Example
 from spacy_structlearn.encoder.scorer import Potentials, SiteScorer
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.doc_arrays import set_vectors
+from spacy_structlearn.pipeline.training.gold_sites import HEADS
 
 WIDTH = 6
 NAMES = [
@@ -42,10 +43,7 @@ def with_scorers(name, weights, *certain):
     component = part(COMPONENTS[name], nlp)
     component.encoder = True
     component.potentials = Potentials(
-        {
-            head: scorer(LABELS[head], slots, weights, *certain)
-            for head, slots in component.heads.items()
-        }
+        {head: scorer(LABELS[head], HEADS[head], weights, *certain) for head in component.heads}
     )
     return nlp, component
 
@@ -81,11 +79,15 @@ def test_a_scorer_without_weight_changes_nothing(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_vectors_that_are_missing(name):
+def test_vectors_that_are_missing_or_others(name):
     nlp, _ = with_scorers(name, (1.0, 1.0))
     with pytest.raises(StructlearnError, match="SL192"):
         nlp(TEXT)
     assert not len(nlp(""))
+    doc = nlp.make_doc(TEXT)
+    set_vectors(doc, np.zeros((len(doc), WIDTH + 2), dtype=np.float32))
+    with pytest.raises(StructlearnError, match=rf"SL195.* of {WIDTH} .* have {WIDTH + 2}: they"):
+        nlp(doc)
     component = part(COMPONENTS[name], nlp)
     component.potentials = Potentials()
     nlp(TEXT)

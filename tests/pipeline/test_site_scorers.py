@@ -16,7 +16,8 @@ from spacy_structlearn.encoder.spans import n_spans
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
 from spacy_structlearn.pipeline.training import fitting, gold_sites
-from training.encoder.examples import HEADS, of_doc
+from spacy_structlearn.pipeline.training.gold_sites import HEADS
+from training.encoder.examples import of_doc
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 MODEL = {
@@ -30,7 +31,7 @@ MODEL = {
 class Reader:
     """Stands for a component with all heads."""
 
-    name, key, heads = "reader", "np_chunks", HEADS
+    name, key, heads, site_scorers = "reader", "np_chunks", HEADS, {}
 
 
 def pipeline(**config):
@@ -56,27 +57,41 @@ def encoded(nlp, found):
 
 
 def test_gold_sites():
-    """The sites are those of which the encoder itself is trained, in all sentences of a Doc."""
+    """The sites of all sentences of a Doc; those that an encoder is trained on are the same."""
     nlp = pipeline()
     for example in encoded(nlp, examples(nlp)):
-        found = gold_sites.site_examples(Reader, example)
-        first, wanted = 0, {head: {} for head in HEADS}
-        sentences = list(of_doc(example.reference))
-        for sentence in sentences:
-            for head, labels in sentence.labels.items():
-                for site, label in labels.items():
-                    row = tuple(-1 if token < 0 else token + first for token in site)
-                    wanted[head][row] = label
-            first += len(sentence.words)
-        for head, own in found.items():
-            assert own.sites.shape == (len(own.labels), HEADS[head])
-            assert own.vectors.shape == (first, 16)
-            rows = zip(map(tuple, own.sites.tolist()), own.labels, strict=True)
-            labels = {site: label for site, label in rows if head != "spans" or label}
-            assert labels == wanted[head], head
-        lengths = [len(sentence.words) for sentence in sentences]
+        doc, found = example.reference, gold_sites.site_examples(Reader, example)
+        assert found.keys() == HEADS.keys()
+        labels = {
+            head: dict(zip(map(tuple, sites.tolist()), own, strict=True))
+            for head, (sites, own, *_) in found.items()
+        }
+        lengths = [len(tree.words()) for tree in doc._.trees]
+        assert found["spans"].vectors.shape == (sum(lengths), 16)
         assert found["spans"].lengths == lengths
         assert len(found["spans"].labels) == sum(map(n_spans, lengths))
+        first, brackets = 0, {}
+        for tree, n in zip(doc._.trees, lengths, strict=True):
+            for label, i, j in tree.spans()[1:]:
+                outside = first + i - 1 if i else -1, first + j if j < n else -1
+                row = outside[0], first + i, first + j - 1, outside[1]
+                brackets[row] = f"{brackets[row]}+{label}" if row in brackets else label
+            first += n
+        assert {row: label for row, label in labels["spans"].items() if label} == brackets
+        assert list(labels["tags"].values()) == [t.tag_ for t in doc if not t.is_space]
+        assert list(labels["chunks"].values()).count("B") == len(doc._.np_chunks)
+        assert len(labels["attachments"]) == len(doc._.pp_attachments)
+        frames = doc._.frames
+        assert sum(map(bool, labels["rolesets"].values())) == len(frames)
+        arguments = sorted(argument.label for frame in frames for argument in frame.arguments)
+        assert sorted(filter(None, labels["arguments"].values())) == arguments
+        first, again = 0, {head: {} for head in HEADS}
+        for words, sites in of_doc(doc):
+            for head, (rows, own) in sites.items():
+                rows = np.where(rows < 0, -1, rows + first).tolist()
+                again[head] |= zip(map(tuple, rows), own, strict=True)
+            first += len(words)
+        assert again == labels
         other = to_example(spacy.blank("en")("Other words."))
         other.predicted = spacy.blank("en")("Other")
         assert gold_sites.site_examples(Reader, other) == {}

@@ -132,7 +132,7 @@ def test_a_pool_by_enumeration(lengths, chain, is_local):
     model, columns, offsets = make(lengths, chain)
     model.locally_normalized = is_local
     outside = np.random.default_rng(chain[-1]).normal(size=(len(columns), len(model.labels)))
-    pool, n = model.pooled(0.6, outside), 10_000
+    pool, n = model.pooled((0.6, 1.0), outside), 10_000
     paths, own = decode.n_best(model, columns, offsets, n)
     _, found = decode.n_best(pool, columns, offsets, n)
     p = decode.marginals(pool, columns, offsets)
@@ -155,7 +155,7 @@ def test_a_pool_by_enumeration(lengths, chain, is_local):
             if s.start <= a < s.stop:
                 key = label, a - s.start, b - s.start
                 assert probability == pytest.approx(exact[key], abs=1e-9)
-    same = decode.marginals(model.pooled(1.0, 0.0 * outside), columns, offsets)
+    same = decode.marginals(model.pooled((1.0, 0.0), outside), columns, offsets)
     np.testing.assert_allclose(same, decode.marginals(model, columns, offsets), atol=1e-12)
 
 

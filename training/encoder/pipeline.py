@@ -5,13 +5,14 @@
 
 The components are those of en_structlearn_sm, each pooled with the head of the encoder for its
 labels (`spacy_structlearn.encoder.scorer`). The weights of both and the calibrations are fitted on
-EWT's tuning documents, with components that have not seen these.
+EWT's tuning documents, with components that have not seen these, and written to OUTPUT.fitted.json.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import spacy
 import srsly
@@ -79,29 +80,40 @@ def calibrate(nlp: Language, path: Path) -> None:
 
     path: Docs with gold layers, which no component has seen.
     """
-    gold = read_docs(path, nlp.vocab)
-    examples = [Example(untagged(nlp, doc), doc) for doc in gold]
+    examples = [Example(untagged(nlp, doc), doc) for doc in read_docs(path, nlp.vocab)]
     for name, component in nlp.pipeline:
         if name == SPLITTER:
             continue
         if getattr(component, "heads", None):
             component.calibrate(examples)
-            for head in component.heads:
-                print(name, head, component.potentials[head].weights, flush=True)
         for example in examples:
             example.predicted = component(example.predicted)
 
 
-def pooled(base: Language, fitted: Language) -> None:
-    """Copy what `calibrate` has fitted to components with other parameters, in place."""
-    for name, component in base.pipeline:
-        source = fitted.get_pipe(name)
-        if getattr(component, "heads", None):
-            component.potentials = source.potentials
-        if hasattr(component.parameters, "temperature"):
-            component.parameters.temperature = source.parameters.temperature
-        if "calibration" in component.cfg:
-            component.cfg["calibration"] = source.cfg["calibration"]
+def fitted(nlp: Language) -> dict[str, Any]:
+    """Return what `calibrate` has fitted: of each component, the weights of the pools by head, the
+    temperature and the calibration."""
+    return {
+        name: {
+            "weights": {head: own.weights for head, own in component.potentials.scorers.items()},
+            "temperature": getattr(component.parameters, "temperature", None),
+            "calibration": component.cfg.get("calibration"),
+        }
+        for name, component in nlp.pipeline
+        if getattr(component, "heads", None)
+    }
+
+
+def apply(nlp: Language, values: dict[str, Any]) -> None:
+    """Give components, whose parameters may be others, the values of `fitted`."""
+    for name, own in values.items():
+        component = nlp.get_pipe(name)
+        for head, weights in own["weights"].items():
+            component.potentials[head].weights = tuple(weights)
+        if own["temperature"] is not None:
+            component.parameters.temperature = own["temperature"]
+        if own["calibration"] is not None:
+            component.cfg["calibration"] = own["calibration"]
 
 
 def main() -> None:
@@ -109,14 +121,20 @@ def main() -> None:
     parser.add_argument("network", type=Path, help="file of `encoder.tune`")
     parser.add_argument("output", type=Path, help="folder of the pipeline")
     parser.add_argument("--name", choices=KINDS, default="md")
+    parser.add_argument("--fitted", type=Path, help="JSON of an earlier run, to fit nothing")
     args = parser.parse_args()
     network, labels, pieces = load(args.network)
     encoder, heads = exported(network, pieces), scorers(network, labels)
-    fitted = with_encoder(held_out(args.corpora, args.work, args.jobs), encoder, heads)
     docs = build_docs(args.corpora, args.work)
-    calibrate(fitted, docs["tune"])
+    if args.fitted is None:
+        held = with_encoder(held_out(args.corpora, args.work, args.jobs), encoder, heads)
+        calibrate(held, docs["tune"])
+        values = fitted(held)
+        srsly.write_json(args.output.with_suffix(".fitted.json"), values)
+    else:
+        values = srsly.read_json(args.fitted)
     nlp = with_encoder(spacy.load(PACKAGED), encoder, heads)
-    pooled(nlp, fitted)
+    apply(nlp, values)
     nlp.meta.update(
         {
             "name": f"structlearn_{args.name}",

