@@ -46,8 +46,14 @@ def pool_loss(own: Floats, other: Floats, gold: Ints) -> Loss:
     """
     rows = np.flatnonzero(gold >= 0)
     # In double precision, because the gradient is that by differences.
-    logs, at = [_logs(p[rows].astype("f8")) for p in (own, other)], np.arange(len(rows))
-    return lambda weights: -float(_pooled(*logs, weights)[at, gold[rows]].sum())
+    own, other = (_logs(p[rows].astype("f8")) for p in (own, other))
+    at = np.arange(len(rows)), gold[rows]
+    return lambda weights: log_loss(np.exp(_pooled(own, other, weights)[at]))
+
+
+def log_loss(p: Floats) -> float:
+    """Return the negative log-likelihood in nats. p: the probabilities of what happened."""
+    return -float(np.log(p.clip(TINY)).sum())
 
 
 def _logs(p: Floats) -> Floats:

@@ -73,7 +73,7 @@ def test_docs_without_vectors_are_an_error(parser):
         made.k_best(nlp("The dog ran."))
     doc = nlp("The dog ran.")
     set_vectors(doc, np.zeros((len(doc), WIDTH + 1), dtype=np.float32))
-    with pytest.raises(StructlearnError, match=r"\[SL446\]"):
+    with pytest.raises(StructlearnError, match=r"\[SL195\]"):
         made(doc)
 
 

@@ -16,9 +16,9 @@ words_per_cpu_s    words per CPU second on raw text, the best of several runs th
                    between the pipelines; ratio: over that of sm
 mb, load_s         size of the folder, and seconds to load it
 build_cpu_s        CPU seconds of `training.encoder.build`, if it has made the pipeline
-ablations          of each component of md on gold tokens, the main score with the parameters of its
-                   own, with those of the encoder, and with both; of the parser also with both where
-                   the coarse pass proposes, in place of the encoder; words_per_cpu_s of each
+ablations          main score of each component of md on gold tokens, with its own parameters, those
+                   of the encoder, or both; coarse: both, but the encoder proposes nothing;
+                   words_per_cpu_s: of the component
 teacher.ewt        the heads of the encoder that lg is made of, by themselves (--teacher)
 cases              right and n of the cases of --cases
 """
@@ -37,6 +37,7 @@ from unittest.mock import patch
 
 import spacy
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
 
 import spacy_structlearn
@@ -112,33 +113,28 @@ def _trees(prefix: str, guesses: Sequence[Parse], gold: Sequence[Tree]) -> Figur
 def ablations(nlp: Language, args: Any) -> Iterator[Figures]:
     """Yield the main scores of components with some of their parameters."""
     gold = Run(nlp, args.corpora, "dev").gold
-    examples = [Example(untagged(nlp, doc), doc) for doc in gold]
+    docs = [untagged(nlp, doc) for doc in gold]
     for name, component in nlp.pipeline:
-        if name in FRONT:
-            continue
-        if getattr(component, "heads", None):
-            yield under(f"ablations.{name}", _with_parts(component, examples))
-        for example in examples:
-            example.predicted = component(example.predicted)
+        scorers = getattr(component, "site_scorers", {})
+        parts = ("own", "encoder", "both", *["coarse"] * ("spans" in scorers)) if scorers else ()
+        for part in parts:
+            yield under(f"ablations.{name}", _scored(component, part, docs, gold))
+        docs = docs if name in FRONT else list(component.pipe(docs))
 
 
-def _with_parts(component: Any, examples: Sequence[Example]) -> Figures:
-    figures: dict[str, float] = {}
-    scorers = component.potentials.scorers
-    for part in ("own", "encoder", "both", *["coarse"] * ("spans" in scorers)):
-        component.encoder = part != "own"
-        alone = {head: own.replaced(weights=(0.0, 1.0)) for head, own in scorers.items()}
-        component.potentials = Potentials(alone if part == "encoder" else scorers)
-        docs = [copy_with_vectors(example.predicted) for example in examples]
-        start = process_time()
-        # No posterior is certain for the coarse pass.
-        with patch.object(encoded, "CERTAIN", 2.0 if part == "coarse" else encoded.CERTAIN):
-            docs = list(component.pipe(docs))
-        seconds = process_time() - start
-        pairs = [Example(doc, own.reference) for doc, own in zip(docs, examples, strict=True)]
-        figures[part] = 100 * component.score(pairs)[component.main_score]
-        figures[f"words_per_cpu_s.{part}"] = sum(map(len, docs)) / seconds
-    return figures
+def _scored(component: Any, part: str, docs: Sequence[Doc], gold: Sequence[Doc]) -> Figures:
+    whole = component.potentials
+    alone = {head: own.replaced(weights=(0.0, 1.0)) for head, own in whole.scorers.items()}
+    component.potentials = Potentials(alone) if part == "encoder" else whole
+    component.encoder = part != "own"
+    found, start = list(map(copy_with_vectors, docs)), process_time()
+    # For the coarse pass no posterior is certain.
+    with patch.object(encoded, "CERTAIN", 2.0 if part == "coarse" else encoded.CERTAIN):
+        found = list(component.pipe(found))
+    speed = sum(map(len, found)) / (process_time() - start)
+    component.potentials, component.encoder = whole, True
+    score = component.score(list(map(Example, found, gold)))[component.main_score]
+    return {part: 100 * score, f"words_per_cpu_s.{part}": speed}
 
 
 def speed(pipelines: dict[str, Language], args: Any) -> Figures:

@@ -2,8 +2,7 @@
 
 "tags", "chunks" and "rolesets" have a site for each token, "spans" for all spans of a sentence with
 a tree, "arguments" (predicate, first, last) for the phrases and words of the sentence of a
-predicate, "attachments" (v, n1, p, n2) for prepositional phrases. Tokens of white space do not
-count.
+predicate, "attachments" (v, n1, p, n2) for prepositional phrases. White space does not count.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...encoder.pool import TINY, Loss
+from ...encoder.pool import Loss, log_loss
 from ...errors import StructlearnError
 from ...learning.settings import check_argument
 from ..layout.data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
@@ -86,15 +86,11 @@ def pool_loss(
 
     outside: see `ChainModel.pooled`. labels: (n_tokens); unknown ones do not count.
     """
-    places = {label: number for number, label in enumerate(model.labels)}
-    gold = np.array([places.get(label, -1) for label in labels], dtype=np.intp)
-    outside, known = outside.astype(np.float64), gold >= 0
-
-    def loss(weights: Sequence[float]) -> float:
-        p = marginals(model.pooled(weights, outside), columns, offsets)[known, gold[known]]
-        return -float(np.log(p.clip(TINY)).sum())
-
-    return loss
+    outside, numbers = outside.astype(np.float64), {y: i for i, y in enumerate(model.labels)}
+    gold = [(row, numbers[label]) for row, label in enumerate(labels) if label in numbers]
+    at = tuple(np.array(gold, dtype=np.intp).reshape(-1, 2).T)
+    given = columns, offsets
+    return lambda weights: log_loss(marginals(model.pooled(weights, outside), *given)[at])
 
 
 def decode_with_segments(
