@@ -27,7 +27,8 @@ Scores = NDArray[np.float32]
 HIDDEN = 256
 NO_VECTORS = np.empty((0, 0), dtype=np.float32)
 EPSILON = 1e-5  # of the layer norm
-_CELLS = 2**22  # about how many numbers of sites are computed together, to bound the memory
+_CELLS = 2**18  # about how many numbers of sites are computed together, which a cache holds
+_LEAST_ROWS = 256  # sites that are computed together, so that reading a large matrix pays
 
 
 class SiteScorer(Stored):
@@ -139,17 +140,44 @@ class SiteScorer(Stored):
         """Return the exponents of `log_probabilities`."""
         return np.exp(self.log_probabilities(vectors, sites, labels))
 
+    def projected(self, vectors: Vectors) -> list[NDArray[np.float32]]:
+        """Project the vectors for each slot; the last row, which -1 means, is that of no token.
+
+        The mean of each row is 0, so that the layer norm needs no means.
+        """
+        parts = [
+            np.vstack([vectors @ matrix, edge])
+            for matrix, edge in zip(self.input, self.edges, strict=True)
+        ]
+        parts[0] += self.shift
+        for part in parts:
+            part -= part.mean(axis=1, keepdims=True)
+        return parts
+
+    def of_parts(
+        self, parts: Sequence[NDArray[np.float32]], sites: Sites
+    ) -> Iterator[tuple[slice, Scores]]:
+        """Yield the scores of the sites a few rows at a time, from rows of parts that are summed.
+
+        parts: see `projected`; any other parts with these sums. sites: (n_sites, parts).
+        """
+        size = max(_CELLS // max(len(self.labels), self.input.shape[2]), _LEAST_ROWS)
+        for begin in range(0, len(sites), size):
+            rows = slice(begin, begin + size)
+            hidden, _ = self._normalized(_sums(parts, sites[rows]))
+            yield rows, np.maximum(hidden, 0.0, out=hidden) @ self.output.T + self.bias
+
     def begin_update(
         self, vectors: Vectors, sites: Sites
     ) -> tuple[Scores, Callable[[Scores], dict[str, NDArray[np.float32]]]]:
         """Return the scores, and a function from the gradient by scores to that by `arrays`."""
-        sums = self._sums(self._projected(vectors), sites)
+        sums = _sums(self.projected(vectors), sites)
         hidden, scale = self._normalized(sums)
         active = np.maximum(hidden, 0.0)
 
         def backprop(gradient: Scores) -> dict[str, NDArray[np.float32]]:
             by_hidden = (gradient @ self.output) * (hidden > 0)
-            unit = (sums - sums.mean(axis=1, keepdims=True)) * scale
+            unit = sums * scale
             by_unit = by_hidden * self.gain
             by_sums = by_unit - by_unit.mean(axis=1, keepdims=True)
             by_sums -= unit * (by_unit * unit).mean(axis=1, keepdims=True)
@@ -185,38 +213,20 @@ class SiteScorer(Stored):
     def _blocks(self, vectors: Vectors, sites: Sites) -> Iterator[tuple[slice, Scores]]:
         """Yield the scores of some sites after the others, and their rows."""
         if not len(sites):
-            return  # without vectors, perhaps
+            return iter(())  # without vectors, perhaps
         # Only the vectors of the sites are projected.
         numbers = np.full(len(vectors) + 1, -1)
         numbers[sites] = 0
         numbers[-1] = -1
         used = np.flatnonzero(numbers == 0)
         numbers[used] = np.arange(len(used))
-        parts, sites = self._projected(vectors[used]), numbers[sites]
-        size = _CELLS // max(len(self.labels), self.input.shape[2], 1) + 1
-        for begin in range(0, len(sites), size):
-            rows = slice(begin, begin + size)
-            hidden, _ = self._normalized(self._sums(parts, sites[rows]))
-            yield rows, np.maximum(hidden, 0.0) @ self.output.T + self.bias
-
-    def _projected(self, vectors: Vectors) -> list[NDArray[np.float32]]:
-        """Project the vectors for each slot; the last row, which -1 means, is that of no token."""
-        return [
-            np.vstack([vectors @ matrix, edge])
-            for matrix, edge in zip(self.input, self.edges, strict=True)
-        ]
-
-    def _sums(self, parts: Sequence[NDArray[np.float32]], sites: Sites) -> NDArray[np.float32]:
-        sums = parts[0][sites[:, 0]]
-        for slot in range(1, self.slots):
-            sums += parts[slot][sites[:, slot]]
-        return sums + self.shift
+        return self.of_parts(self.projected(vectors[used]), numbers[sites])
 
     def _normalized(self, sums: NDArray) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        centred = sums - sums.mean(axis=1, keepdims=True)
-        variance = np.einsum("ij,ij->i", centred, centred) / centred.shape[1]
+        """Return the layer norm of rows whose means are 0, and the scale of each row."""
+        variance = np.einsum("ij,ij->i", sums, sums) / sums.shape[1]
         scale = (1.0 / np.sqrt(variance + EPSILON))[:, None].astype(np.float32)
-        return centred * scale * self.gain + self.offset, scale
+        return sums * scale * self.gain + self.offset, scale
 
 
 class Potentials(Stored):
@@ -251,3 +261,10 @@ def _levels(matrix: NDArray[np.floating]) -> tuple[NDArray[np.float32], NDArray[
     scale = np.ldexp(np.round(fraction * 2**11) / 2**11, exponent).astype(np.float32)
     levels = np.round(matrix / np.where(scale > 0, scale, 1.0))
     return levels.clip(-127, 127).astype(np.float32), scale
+
+
+def _sums(parts: Sequence[NDArray[np.float32]], sites: Sites) -> NDArray[np.float32]:
+    sums = parts[0][sites[:, 0]]
+    for part, column in zip(parts[1:], sites.T[1:], strict=True):
+        sums += part[column]
+    return sums

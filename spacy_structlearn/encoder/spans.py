@@ -8,13 +8,15 @@ of their start and end, one sentence after another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import ranges
 from . import _spans
+from .scorer import SiteScorer, Vectors
 
 JOIN = "+"  # of the labels of a unary chain, topmost first
 
@@ -25,16 +27,25 @@ Floats = NDArray[np.floating]
 def span_sites(lengths: Sequence[int] | Ints) -> Ints:
     """Return the sites of all spans of sentences, int64 (n, 4): the tokens before, first, last, and
     after, with -1 beyond the sentence. The tokens of the sentences follow one another."""
-    first, tables = 0, [np.empty((0, 4), dtype=np.int64)]
-    for n in map(int, lengths):
-        starts, ends = np.triu_indices(n + 1, 1)
-        before, after = (
-            np.where(starts, starts - 1, -1 - first),
-            np.where(ends < n, ends, -1 - first),
-        )
-        tables.append(np.stack([before, starts, ends - 1, after], axis=1) + first)
-        first += n
-    return np.concatenate(tables)
+    sizes = np.asarray(lengths, dtype=np.int64)
+    words, ends = np.arange(sizes.sum()), np.cumsum(sizes)
+    first, end = np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)
+    before = np.where(words == first, -1, words - 1)
+    after = np.where(words + 1 == end, -1, words + 1)
+    starts, lasts = np.repeat(words, end - words), ranges(words, end - words)
+    return np.stack([before[starts], starts, lasts, after[lasts]], axis=1)
+
+
+def span_scores(scorer: SiteScorer, vectors: Vectors, sites: Ints) -> Iterator[tuple[slice, Any]]:
+    """Yield the scores of all spans of sentences, a few rows at a time; see `SiteScorer.of_parts`.
+
+    What a span has of its start, and of its end, is summed once for each word. vectors: float32
+    (n_tokens, width). sites: those of `span_sites`.
+    """
+    before, first, last, after = scorer.projected(vectors)
+    left, _, _, right = sites[sites[:, 1] == sites[:, 2]].T
+    parts = first[:-1] + before[left], last[:-1] + after[right]
+    return scorer.of_parts(parts, sites[:, 1:3])
 
 
 def n_spans(length: Any) -> Any:

@@ -96,13 +96,12 @@ class Compiler:
                 spans.setdefault((start, end), []).append((label, must))
         if not spans:
             return Limited(None, tags)
-        grid = np.full((n, n + 1), FREE, dtype=np.int32)
-        for row, (start, end) in enumerate(spans):
-            grid[start, end] = row
-        for (start, end), wanted in spans.items():
-            if any(must for _, must in wanted):
-                grid[:start, start + 1 : end] = BLOCKED
-                grid[start + 1 : end, end + 1 :] = BLOCKED
+        grid = uncrossed(
+            n, (span for span, wanted in spans.items() if any(must for _, must in wanted))
+        )
+        for row, span in enumerate(spans):
+            if grid[span] == FREE:
+                grid[span] = row
         rows = [
             self._row(wanted, start == 0 and end == n) for (start, end), wanted in spans.items()
         ]
@@ -136,6 +135,15 @@ class Compiler:
                 has = np.zeros(len(labels), dtype=bool)
             met &= has == must
         return met
+
+
+def uncrossed(n: int, spans: Iterable[Sequence[int]]) -> NDArray[np.int32]:
+    """Return which spans of n words cross one of these spans; see `Limits`."""
+    grid = np.full((n, n + 1), FREE, dtype=np.int32)
+    for start, end in spans:
+        grid[:start, start + 1 : end] = BLOCKED
+        grid[start + 1 : end, end + 1 :] = BLOCKED
+    return grid
 
 
 def limit_tags(

@@ -359,15 +359,14 @@ class ChartParser:
         offsets = np.cumsum([0, *(len(request.words) for request in requests)])
         scores = self._scores(requests, tag_weight)
         lexicon, others = scores[: len(self.levels)], scores[len(self.levels) :]
-        limits = None
-        if any(request.limited is not None for request in requests):
-            limits = [request.limited and request.limited.limits for request in requests]
+        limits = [request.limited and request.limited.limits for request in requests]
         spans = None
         if self.encoder is not None:
-            lengths = np.diff(offsets)
-            spans = self.encoder.spans([request.vectors for request in requests], lengths)
-            free = [request.limited is None and request.proposes for request in requests]
-            limits = self.encoder.limits(spans, lengths, free, limits)
+            vectors = [request.vectors for request in requests]
+            spans = self.encoder.spans(vectors, np.diff(offsets))
+            for x, proposed in enumerate(self.encoder.limits(spans)):
+                if requests[x].limited is None and requests[x].proposes:
+                    limits[x] = proposed
         hasty = [request.hasty for request in requests]
         arrays = chart.hypergraphs(self._parser, lexicon, others, offsets, limits, hasty)
         numbers = np.flatnonzero(arrays["levels"])
@@ -409,8 +408,7 @@ class ChartParser:
         trees = ScoredTrees(graphs, scores, sources, None, scores, scores, (scores,))
         if self.encoder is None:
             return self._pooled(trees, decoder)
-        lengths = np.diff(forests.offsets)
-        added = self.encoder.scores(graphs, forests.spans, lengths, forests.numbers)
+        added = self.encoder.scores(graphs, forests.spans, forests.numbers)
         trees = trees._replace(parts=(scores, added))
         return self._pooled(trees, decoder, self.encoder.scorer.weights)
 

@@ -15,20 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import cumulative
+from ...encoder.pool import log_softmax
 from ...encoder.scorer import SiteScorer
-from ...encoder.spans import JOIN, n_spans, place, posteriors, span_sites
+from ...encoder.spans import JOIN, n_spans, place, posteriors, span_scores, span_sites
 from ...errors import StructlearnError
 from ..latent.model import LatentGrammar
-from .constraints import BLOCKED, FREE, Limits
+from .constraints import Limits, uncrossed
 from .hypergraph import Floats, Hypergraphs
-
-Spans = NDArray[np.float32]  # the scores of all spans, (n, labels)
 
 UNKNOWN_CHAIN = -1.0  # added to the score of the topmost label of a chain that has none
 STEP = 2.0**0.25  # from one weight to the next
@@ -36,6 +35,20 @@ STEPS = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, -1))
 LEAST_GAIN = 5e-4  # of F1, of a step: less is noise, and flat posteriors are calibrated better
 SHARPNESS = 4.0  # times the scores, whose margin is 1
 CERTAIN = 0.99  # the posterior above which no other span crosses a phrase
+OF_LABELS = ("output", "bias")  # arrays of a scorer
+
+
+class Spans(NamedTuple):
+    """All spans of sentences of these lengths.
+
+    sites: see `span_sites`. scores: of their labels, less that of no phrase, float32 (n, labels).
+    values: minus the log-probability of no phrase, float64 (n).
+    """
+
+    lengths: NDArray[np.int64]
+    sites: NDArray[np.int64]
+    scores: NDArray[np.float32]
+    values: Floats
 
 
 class SpanScorer:
@@ -50,6 +63,8 @@ class SpanScorer:
         if scorer.slots != 4 or scorer.labels[:1] != ("",):
             raise StructlearnError("SL445", slots=scorer.slots, labels=scorer.labels[:3])
         self.scorer = scorer
+        less = {name: array - array[0] for name in OF_LABELS for array in [getattr(scorer, name)]}
+        self._less = scorer.replaced(**less, storage="float32")
         symbols, index = grammar.symbols, {label: i for i, label in enumerate(scorer.labels)}
 
         def column(*chain: int) -> tuple[int, float]:
@@ -68,12 +83,12 @@ class SpanScorer:
             chain = (top, *grammar.chains.get((top, bottom), ()), bottom)
             rows.append((*column(*chain), *column(bottom)))
         above, penalty, below, other = np.array(rows or [(0, 0.0, 0, 0.0)]).T
-        self._n_symbols = symbols.size
         self._above, self._below = above.astype(np.int64), below.astype(np.int64)
         self._penalty = penalty - other
+        self._none = [np.zeros((0, n), np.uint8) for n in (symbols.size, len(grammar.rules.unary))]
 
     def spans(self, vectors: Sequence[Any], lengths: NDArray[np.int64]) -> Spans:
-        """Return the scores of all spans of sentences, less those of no phrase.
+        """Score all spans of sentences.
 
         vectors: of the words of each sentence. lengths: of the sentences. Raises StructlearnError
         if they do not fit.
@@ -82,61 +97,45 @@ class SpanScorer:
             if np.shape(rows) != (n, self.scorer.width):
                 wanted = n, self.scorer.width
                 raise StructlearnError("SL446", shape=np.shape(rows), wanted=wanted)
-        scores = self.scorer.scores(np.concatenate(vectors), span_sites(lengths))
-        return scores - scores[:, :1]
+        sites = span_sites(lengths)
+        scores = np.empty((len(sites), len(self.scorer.labels)), dtype=np.float32)
+        values = np.empty(len(sites))
+        for at, own in span_scores(self._less, np.concatenate(vectors), sites):
+            scores[at], values[at] = own, -log_softmax(SHARPNESS * own)[:, 0]
+        return Spans(lengths, sites, scores, values)
 
-    def scores(
-        self,
-        graphs: Hypergraphs,
-        spans: Spans,
-        lengths: NDArray[np.int64],
-        numbers: NDArray[np.integer],
-    ) -> Floats:
+    def scores(self, graphs: Hypergraphs, spans: Spans, numbers: NDArray[np.integer]) -> Floats:
         """Return the score of each edge, float64 (E).
 
-        spans: of all sentences, of these lengths. numbers: of the sentences that have forests.
+        spans: of all sentences. numbers: of the sentences that have forests.
         """
         symbol, start, end = graphs.items.astype(np.int64).T
         sentence = numbers[graphs.item_sentences]
-        row = cumulative(n_spans(lengths))[sentence] + place(start, end, lengths[sentence])
+        row = cumulative(n_spans(spans.lengths))[sentence]
+        row += place(start, end, spans.lengths[sentence])
         # The last one is that of edges that make nothing.
         found = np.append(self._values(spans, row, symbol), 0.0)[graphs.made]
         unary = np.flatnonzero(graphs.chain >= 0)
-        rule = self._n_symbols + graphs.chain[unary].astype(np.int64)
+        rule = self._none[0].shape[1] + graphs.chain[unary].astype(np.int64)
         found[unary] = self._values(spans, row[graphs.made[unary]], rule)
         return found
 
     def _values(self, spans: Spans, row: NDArray, kind: NDArray) -> Floats:
-        above, below = spans[row, self._above[kind]], spans[row, self._below[kind]]
+        scores = spans.scores
+        above, below = scores[row, self._above[kind]], scores[row, self._below[kind]]
         return (above - below).astype(np.float64) + self._penalty[kind]
 
-    def limits(
-        self,
-        spans: Spans,
-        lengths: NDArray[np.int64],
-        free: Sequence[bool],
-        limits: Sequence[Limits | None] | None,
-    ) -> list[Limits | None]:
-        """Return the limits of each sentence.
-
-        spans: of all sentences, of these lengths. free: which sentences get limits that leave out
-        what crosses a certain phrase. limits: those of the others.
-        """
-        found: list[Limits | None] = [None] * len(lengths) if limits is None else list(limits)
-        scores = SHARPNESS * spans
-        top = scores.max(axis=1, initial=0.0)
-        values = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
-        certain = posteriors(values, lengths) * (1.0 - np.exp(-values)) >= CERTAIN
-        none = np.zeros((0, len(self._above)), np.uint8)
-        bounds = cumulative(n_spans(lengths)).tolist()
-        for x, (begin, end) in enumerate(pairwise(bounds)):
-            if free[x]:
-                n = int(lengths[x])
-                grid = np.full((n, n + 1), FREE, dtype=np.int32)
-                for _, start, last, _ in span_sites([n])[certain[begin:end]].tolist():
-                    grid[:start, start + 1 : last + 1] = BLOCKED
-                    grid[start + 1 : last + 1, last + 2 :] = BLOCKED
-                found[x] = Limits(grid, none[:, : self._n_symbols], none[:, self._n_symbols :])
+    def limits(self, spans: Spans) -> list[Limits]:
+        """Return limits of each sentence that leave out what crosses a certain phrase."""
+        probabilities = posteriors(spans.values, spans.lengths) * -np.expm1(-spans.values)
+        starts, lasts = spans.sites[probabilities >= CERTAIN, 1:3].T
+        offsets = cumulative(spans.lengths)
+        bounds = pairwise(np.searchsorted(starts, offsets).tolist())
+        found = []
+        for first, n, own in zip(offsets.tolist(), spans.lengths.tolist(), bounds, strict=False):
+            starts_of, ends_of = (x[slice(*own)] - first for x in (starts, lasts + 1))
+            grid = uncrossed(n, zip(starts_of.tolist(), ends_of.tolist(), strict=True))
+            found.append(Limits(grid, *self._none))
         return found
 
 

@@ -10,6 +10,7 @@ from spacy_structlearn.encoder.scorer import SiteScorer
 from spacy_structlearn.encoder.spans import n_spans
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart import encoded
+from spacy_structlearn.grammar.chart.constraints import BLOCKED
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 
@@ -108,11 +109,11 @@ def test_certain_phrases_are_not_crossed():
     found = ChartParser(grammar(), encoder=certain).parse(sentences(), vectors=rows)
     scored = encoded.SpanScorer(certain, grammar())
     lengths = np.array([len(words) for words in sentences()])
-    limits = scored.limits(scored.spans(rows, lengths), lengths, [True] * len(rows), None)
-    blocked = [(own.spans == encoded.BLOCKED).sum() for own in limits]
+    limits = scored.limits(scored.spans(rows, lengths))
+    blocked = [(own.spans == BLOCKED).sum() for own in limits]
     assert sum(blocked) > 50
     for parse, own in zip(found, limits, strict=True):
-        assert encoded.BLOCKED not in [own.spans[start, end] for _, start, end in parse.spans]
+        assert BLOCKED not in [own.spans[start, end] for _, start, end in parse.spans]
 
 
 def test_proposals_that_leave_no_tree_are_ignored(monkeypatch):
@@ -178,5 +179,8 @@ def test_the_scorer_must_be_one_of_spans():
 
 
 def test_all_spans_are_scored_once():
-    spans = encoded.SpanScorer(scorer(), grammar()).spans([vectors("abc")], np.array([3]))
-    assert len(spans) == n_spans(3)
+    of_spans, rows = scorer(), vectors("abcd")
+    spans = encoded.SpanScorer(of_spans, grammar()).spans([rows[:1], rows[1:]], np.array([1, 3]))
+    assert len(spans.scores) == len(spans.values) == n_spans(1) + n_spans(3)
+    wanted = of_spans.scores(rows, spans.sites)
+    np.testing.assert_allclose(spans.scores, wanted - wanted[:, :1], rtol=1e-4, atol=1e-4)
