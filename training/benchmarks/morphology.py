@@ -33,7 +33,7 @@ LAYERS = ("pos", "morph", "lemma")
 def parts(
     pipelines: Mapping[str, Language], corpora: Path, validator: Path | None, limit: int | None
 ) -> dict[str, Callable[[], Figures]]:
-    """Return the parts by name, for `run_parts`; without the path of validate.py none of CoNLL-U."""
+    """Return the parts by name, for `run_parts`; CoNLL-U needs the path of validate.py."""
     found: dict[str, Any] = {
         f"{name}.morphology": partial(accuracies, name, nlp, corpora, limit)
         for name, nlp in pipelines.items()
