@@ -7,6 +7,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.readers import to_example
 
 NAME = "tree_morphologizer"
@@ -19,8 +20,9 @@ def nlp():
 
 
 def doc_of(vocab, words, tags, **columns):
+    words = words.split()
     return Doc(
-        vocab, words=words, tags=tags, sent_starts=[i == 0 for i in range(len(words))], **columns
+        vocab, words=words, tags=tags.split(), sent_starts=[w == words[0] for w in words], **columns
     )
 
 
@@ -46,14 +48,12 @@ def test_all_layers_are_written(nlp):
 
 
 def test_scores(nlp):
-    gold = analysed(doc_of(nlp.vocab, ["The", "dogs", "ran"], ["DT", "NNS", "VBD"]))
+    gold = analysed(doc_of(nlp.vocab, "The dogs ran", "DT NNS VBD"))
     gold[2].pos_ = ""  # it has no annotation
-    found = doc_of(nlp.vocab, ["The", "dogs", "ran"], ["DT", "NNS", "VBD"])
-    for token, pos, features in zip(
-        found, ("DET", "NOUN", "X"), ("", "Number=Sing", ""), strict=True
-    ):
-        token.pos_, token.lemma_ = pos, token.lower_
-        token.set_morph(features)
+    found = doc_of(nlp.vocab, "The dogs ran", "DT NNS VBD")
+    for token, label in zip(found, ("DET", "NOUN", "X"), strict=True):
+        token.pos_, token.lemma_ = label, token.lower_
+        token.set_morph("Number=Sing" if label == "NOUN" else "")
     scores = nlp.get_pipe(NAME).score([Example(found, gold)])
     assert scores == {"pos_acc": 1.0, "morph_acc": 0.5, "lemma_acc": pytest.approx(1 / 3)}
 
@@ -69,11 +69,8 @@ def test_trees_decide_where_there_are_any():
     """The word and its tag do not tell: in one phrase it is a pronoun, in the other not."""
     vocab, docs = spacy.blank("en").vocab, []
     for phrase, pos in (("WHNP", "PRON"), ("SBAR", "SCONJ")):
-        doc = doc_of(vocab, ["that", "works"], ["IN", "VBZ"], pos=[pos, "VERB"])
-        doc.spans["constituents"] = [
-            spacy.tokens.Span(doc, begin, end, label)
-            for begin, end, label in ((0, 2, "S"), (0, 1, phrase), (1, 2, "VP"))
-        ]
+        doc = doc_of(vocab, "that works", "IN VBZ", pos=[pos, "VERB"])
+        set_spans(doc, "constituents", [("S", 0, 2), (phrase, 0, 1), ("VP", 1, 2)])
         docs.append(doc)
     part = learned(vocab, *docs * 6)
     answers = [part(to_example(doc, spans=["constituents"]).predicted) for doc in docs]
@@ -83,20 +80,15 @@ def test_trees_decide_where_there_are_any():
 
 def test_lemmas_are_learned_on(tmp_path):
     vocab = spacy.blank("en").vocab
-    doc = doc_of(
-        vocab,
-        ["i", "ca", "n't"],
-        ["PRP", "MD", "RB"],
-        pos=["PRON", "AUX", "PART"],
-        lemmas=["I", "can", "not"],
-    )
+    pos, lemmas = ["PRON", "AUX", "PART"], ["I", "can", "not"]
+    doc = doc_of(vocab, "i ca n't", "PRP MD RB", pos=pos, lemmas=lemmas)
     part = learned(vocab, doc, doc.copy())
     assert [token.lemma_ for token in part(to_example(doc).predicted)] == ["I", "can", "not"]
     part.to_disk(tmp_path / "part")
     again = spacy.blank("en").add_pipe(NAME).from_disk(tmp_path / "part")
     assert again.lemmas == part.lemmas
     assert len(part.lemmas) == 2
-    new = [doc_of(vocab, ["u"], ["PRP"], pos=["PRON"], lemmas=["you"]) for _ in range(2)]
+    new = [doc_of(vocab, "u", "PRP", pos=["PRON"], lemmas=["you"]) for _ in range(2)]
     again.update([to_example(doc) for doc in new])
     assert again.lemmas.lemma("U", "PRON") == "you"
     assert again.lemmas.lemma("I", "PRON") == "I"

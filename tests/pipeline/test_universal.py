@@ -2,13 +2,11 @@
 
 import pytest
 import spacy
-from contracts.components import COMPONENTS, SAMPLE, TEXT, own
+from contracts.components import COMPONENTS, TEXT, own
 from spacy import displacy
 from spacy.matcher import DependencyMatcher
 from spacy.tokens import Doc
 from spacy.training import Example
-
-from spacy_structlearn.pipeline.readers import read_treebank
 
 
 @pytest.fixture(scope="module")
@@ -57,15 +55,6 @@ def test_scores_of_spacy(nlp):
     gold = nlp(TEXT)
     scores = nlp.evaluate([Example(nlp.make_doc(TEXT), gold)])
     assert [scores[name] for name in ("dep_uas", "dep_las", "pos_acc", "lemma_acc")] == [1.0] * 4
-
-
-def test_tags_are_enough_for_parts_of_speech(nlp):
-    """Without the parser, they are those of the tags."""
-    with nlp.select_pipes(disable=["constituency_parser", "tree_dependencies"]):
-        doc = nlp.get_pipe("tree_morphologizer")(
-            next(doc for _, doc in read_treebank(nlp.vocab, SAMPLE / "sample.trees")).copy()
-        )
-    assert all(token.pos_ for token in doc)
 
 
 def test_noun_chunks(doc):

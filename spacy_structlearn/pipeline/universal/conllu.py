@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from spacy.attrs import SENT_START
@@ -88,13 +89,8 @@ def _behind(token: Token) -> str:
 
 
 # --- reading --------------------------------------------------------------------------------------
-class _Sentence(NamedTuple):
-    """rows: the columns of each word. spaces: whether a space follows it."""
-
-    document: str
-    begins_paragraph: bool
-    rows: list[list[str]]
-    spaces: list[bool]
+# The document, whether a paragraph begins, the columns of words, whether a space follows each.
+_Sentence = tuple[str, bool, list[list[str]], list[bool]]
 
 
 def read_conllu(vocab: Vocab, path: Path | None) -> Iterator[tuple[str, Doc]]:
@@ -104,7 +100,7 @@ def read_conllu(vocab: Vocab, path: Path | None) -> Iterator[tuple[str, Doc]]:
     The tokens are the syntactic words: of "don't", "do" and "n't". Empty nodes are left out.
     Raises StructlearnError for a missing file, and for lines that are not CoNLL-U.
     """
-    found = groupby(_sentences(path), key=lambda sentence: sentence.document)
+    found = groupby(_sentences(path), key=itemgetter(0))
     return ((name, _gold_doc(vocab, own)) for name, own in found)
 
 
@@ -125,7 +121,7 @@ def _sentences(path: Path | None) -> Iterator[_Sentence]:
             words, spaces = _words_of(rows)
             if problem := _problem(words):
                 _refuse(path, place - 1, f"the sentence ends here, and it has {problem}")
-            yield _Sentence(document or str(number), begins, words, spaces)
+            yield document or str(number), begins, words, spaces
             number, begins, rows = number + 1, False, []
 
 
@@ -167,14 +163,14 @@ def _refuse(path: Path | None, line: int, problem: str) -> None:
 def _gold_doc(vocab: Vocab, read: Iterable[_Sentence]) -> Doc:
     tokens: list[list[Any]] = []
     starts: list[bool] = []
-    for sentence in read:
-        if sentence.begins_paragraph and tokens:
+    for _, begins_paragraph, rows, spaces in read:
+        if begins_paragraph and tokens:
             # As in a treebank, it belongs to the sentence before.
             tokens[-1][1] = False
             tokens.append([PARAGRAPH_BREAK, False, *[""] * 5, len(tokens) - 1])
             starts.append(False)
         first = len(tokens)
-        for row, space in zip(sentence.rows, sentence.spaces, strict=True):
+        for row, space in zip(rows, spaces, strict=True):
             _, form, lemma, pos, tag, features, head, relation, *_ = row
             above = len(tokens) if head in ("0", UNMARKED) else first + int(head) - 1
             relation = "ROOT" if head == "0" else relation

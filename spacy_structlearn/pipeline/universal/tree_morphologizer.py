@@ -113,10 +113,6 @@ class TreeMorphologizer(ChainComponent):
         """The learned exceptions to the rules of lemmas."""
         return self.model.attrs["lemmas"]
 
-    @lemmas.setter
-    def lemmas(self, lemmas: Lemmas) -> None:
-        self.model.attrs["lemmas"] = lemmas
-
     def _intern(self) -> None:
         super()._intern()
         _symbols(self.vocab, self.labels)
@@ -139,14 +135,12 @@ class TreeMorphologizer(ChainComponent):
         if training.counts is None:
             training.counts = Counter()
             self._known_lemmas = Lemmas() if training.from_scratch else self.lemmas
-        for example in examples:
-            if id(example.reference) not in training.seen:
-                for token in filter(_has_gold, example.reference):
-                    if token.lemma:
-                        label = analysis(token.pos_, str(token.morph))
-                        form = lower_form(token.text, label)
-                        training.counts[form, label, token.lemma_] += 1
-        self.lemmas = self._known_lemmas.learned(training.counts, self.lemmatizer)
+        new = (e.reference for e in examples if id(e.reference) not in training.seen)
+        for token in (token for doc in new for token in doc if _has_gold(token) and token.lemma):
+            label = analysis(token.pos_, str(token.morph))
+            training.counts[lower_form(token.text, label), label, token.lemma_] += 1
+        known, counts = self._known_lemmas, training.counts
+        self.model.attrs["lemmas"] = known.learned(counts, self.lemmatizer)
         super()._add(examples, strength)
 
     # --- prediction ---------------------------------------------------------------------------
@@ -232,11 +226,9 @@ def _has_gold(token: Token) -> bool:
 
 def _symbols(vocab: Vocab, labels: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Get the symbols of the part of speech and of the features of each label, in a vocab."""
-    parts = ((label, *label.partition("|")[::2]) for label in labels)
-    return {
-        label: (PARTS_OF_SPEECH.get(pos, 0), vocab.morphology.add(features))
-        for label, pos, features in parts
-    }
+    parts = [label.partition("|") for label in labels]
+    ids = [(PARTS_OF_SPEECH.get(pos, 0), vocab.morphology.add(own)) for pos, _, own in parts]
+    return dict(zip(map("".join, parts), ids, strict=True))
 
 
 make_tree_morphologizer = factory(
