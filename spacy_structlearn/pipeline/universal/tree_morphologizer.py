@@ -56,6 +56,7 @@ DEFAULT_MODEL = {
     "encoding": "none",
     "templates": _TEMPLATES.split(),
     "min_count": 2,
+    "margin": 4.0,
 }
 SPACE = "SPACE"  # the part of speech of white space
 _VERBAL = np.array(sorted(map(hash_string, VERBAL)), dtype=np.uint64)
