@@ -84,7 +84,7 @@ def calibrate(nlp: Language, path: Path) -> None:
     for name, component in nlp.pipeline:
         if name == SPLITTER:
             continue
-        if getattr(component, "heads", None):
+        if getattr(component, "heads", None) or "calibration" in component.cfg:
             component.calibrate(examples)
         for example in examples:
             example.predicted = component(example.predicted)

@@ -45,6 +45,9 @@ from training.pipeline import card
 from training.pipeline.associations import learn_associations
 from training.pipeline.attacher import train_pp_attacher
 from training.pipeline.classes import learn_classes
+from training.pipeline.dependencies import train_dependencies
+from training.pipeline.dependencies import training_files as dependency_files
+from training.pipeline.labeler import jackknifed as jackknifed_trees
 from training.pipeline.labeler import train_srl_labeler, training_files
 from training.pipeline.morphology import SMALLEST_WEIGHT, train_morphologizer
 from training.pipeline.parser import BEHIND_TAGGER, HELD_OUT, train_parser
@@ -68,7 +71,7 @@ META = {
     "author": "the spacy-structlearn contributors",
 }
 # Settings of the parser in the pipeline.
-TOGETHER = {"constituency_parser": {**BEHIND_TAGGER, "set_tags": True}}
+TOGETHER = {"constituency_parser": {**BEHIND_TAGGER, "set_tags": True, "probable_trees": 5}}
 # Smaller weights are removed. This costs at most 0.1 F1 on the tuning documents.
 SMALLEST_BOUNDARY_WEIGHT = 0.05
 SMALLEST_TAG_WEIGHT = 0.05
@@ -84,6 +87,8 @@ ROLES_FROM = "both"
 LABELER_HELD_OUT = "srl_labeler.without_tune"  # in the cache of stages
 # Smaller weights of the stages of the role labeler are removed too.
 SMALLEST_ROLE_WEIGHTS = {"predicates": 0.05, "senses": 0.05, "identification": 0.05, "roles": 0.05}
+DEPENDENCIES_HELD_OUT = "tree_dependencies.without_tune"
+SMALLEST_DEPENDENCY_WEIGHT = 0.1
 # E-mail addresses (also short internal ones) and telephone numbers: they are removed from known
 # words and feature names. The last pattern skips the paths of word classes, such as 0110.
 PERSONAL = re.compile(
@@ -183,11 +188,38 @@ def learn_labeler(corpora: Path, work: Path, threads: int) -> Language:
     return spacy.load(target)
 
 
+def learn_dependencies(corpora: Path, work: Path, jobs: int) -> Language:
+    """Train the dependencies on all of train. They are calibrated on the tuning documents."""
+    target = work / "tree_dependencies"
+    if not target.exists():
+        learn_parser(corpora, work, jobs)
+        trees = jackknifed_trees(corpora, work, jobs, learn_prior(work, jobs))
+        scores = train_dependencies(
+            dependency_files(corpora, work, trees["train"]),
+            target,
+            work / DEPENDENCIES_HELD_OUT,
+            lambda: parsing(corpora, work),
+        )
+        print(srsly.json_dumps(scores, indent=2), flush=True)
+    return spacy.load(target)
+
+
+def parsing(corpora: Path, work: Path) -> Language:
+    """Return a tagger and a parser that have not learned the tuning documents."""
+    nlp = spacy.blank("en", config=BASE)
+    nlp.add_pipe("chain_tagger", source=train_tagger(corpora, work, "fit"))
+    parser = nlp.add_pipe("constituency_parser", source=spacy.load(work / HELD_OUT))
+    for setting, value in TOGETHER["constituency_parser"].items():
+        setattr(parser, setting, value)
+    return nlp
+
+
 def held_out(corpora: Path, work: Path, jobs: int) -> Language:
     """Return the components that have not learned the tuning documents."""
     nlp = spacy.blank("en", config=BASE)
     learn_parser(corpora, work, jobs)
     learn_labeler(corpora, work, jobs)
+    learn_dependencies(corpora, work, jobs)
     for name, source in (
         ("sentence_splitter", train_splitter(corpora, work)),
         ("chain_tagger", train_tagger(corpora, work, "fit")),
@@ -195,6 +227,7 @@ def held_out(corpora: Path, work: Path, jobs: int) -> Language:
         ("np_chunker", learn_chunker(corpora, work, jobs, "fit")),
         ("pp_attacher", learn_attacher(corpora, work, jobs, "fit")),
         ("srl_labeler", spacy.load(work / LABELER_HELD_OUT)),
+        ("tree_dependencies", spacy.load(work / DEPENDENCIES_HELD_OUT)),
         ("tree_morphologizer", train_morphologizer(corpora, work, "fit")),
     ):
         nlp.add_pipe(name, source=source)
@@ -235,6 +268,9 @@ COMPONENTS = {
     ),
     "srl_labeler": Component(
         learn_labeler, lambda model: model.compact("float16", SMALLEST_ROLE_WEIGHTS)
+    ),
+    "tree_dependencies": Component(
+        learn_dependencies, lambda model: model.compact("float16", SMALLEST_DEPENDENCY_WEIGHT)
     ),
     "tree_morphologizer": Component(
         lambda corpora, work, _: train_morphologizer(corpora, work),
@@ -289,7 +325,7 @@ def assemble(trained: Language) -> Language:
             "name": "structlearn_sm",
             "description": (
                 "Sentences, Penn Treebank tags, NP chunks, parses, attachment of prepositional "
-                "phrases and semantic roles for English."
+                "phrases, semantic roles and dependencies for English."
             ),
             "license": "CC BY-SA 4.0",
             "sources": SOURCES,
