@@ -17,11 +17,13 @@ from spacy.tokens import Doc
 from ...arrays import Coded, cumulative, ranges
 from ...trees.nodes import Brackets
 from ...trees.parse import Parse
-from ..doc_arrays import DocTrees, Tokens
+from ..doc_arrays import DocTrees, Tokens, coded_ids, read_tokens
 from ..extensions.brackets import ROOT
 
 POWER = 0.5
 """Of the probabilities of trees, which makes them flatter."""
+FAR = 2.0
+"""Trees whose log-probability is lower than that of the best one by this are left out."""
 
 # By the first token of each sentence.
 _TREES: WeakKeyDictionary[Doc, Mapping[int, list[Parse]]] = WeakKeyDictionary()
@@ -30,6 +32,11 @@ _TREES: WeakKeyDictionary[Doc, Mapping[int, list[Parse]]] = WeakKeyDictionary()
 def set_alternatives(doc: Doc, trees: Mapping[int, list[Parse]]) -> None:
     """Keep the trees of the sentences of a Doc, by the first word of each, a token."""
     _TREES[doc] = trees
+
+
+def _likely(trees: Sequence[Parse]) -> list[Parse]:
+    """Leave out trees that are improbable beside the first one."""
+    return [tree for tree in trees if tree.log_probability > trees[0].log_probability - FAR]
 
 
 class SeveralTrees(NamedTuple):
@@ -52,15 +59,14 @@ def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
     The first tree of a sentence is the most probable one. Its weight is 1, and that of others the
     power `POWER` of how probable they are beside it.
     """
-    found = DocTrees(docs, whole=True)
-    rows, own = found.rows, found.brackets
+    rows = read_tokens(docs, ["ORTH"], "")
     begins = rows.offsets[:-1]
     firsts = zip(rows.doc_ids[begins].tolist(), rows.positions[begins].tolist(), strict=True)
     beside = [_TREES.get(doc, {}) for doc in docs]
     trees = [
         (number, parse)
         for number, (doc, first) in enumerate(firsts)
-        for parse in beside[doc].get(first, ())
+        for parse in _likely(beside[doc].get(first, ()))
     ]
     sizes = np.diff(rows.offsets)
     sentences = np.array([number for number, _ in trees], dtype=np.int64)
@@ -76,7 +82,9 @@ def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
     )
     labels = [label for _, parse in trees for label in parse.labels]
     tags = [tag for _, parse in trees for tag in parse.tags]
+    words = coded_ids(docs, rows.columns[:, 0])
     if len(without):
+        own = DocTrees(docs, whole=True).brackets
         bounds = np.searchsorted(own.starts, rows.offsets)
         kept = ranges(bounds[without], np.diff(bounds)[without])
         moved = np.repeat(begins[len(trees) : -1] - rows.offsets[without], np.diff(bounds)[without])
@@ -85,7 +93,7 @@ def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
         labels += own.labels.at(kept)
         tags += own.tags.at(origins[len(tags) :])
     brackets = Brackets(
-        own.words.at(origins), Coded.of(tags), sizes[sentences], Coded.of(labels), starts, ends
+        words.at(origins), Coded.of(tags), sizes[sentences], Coded.of(labels), starts, ends
     )
     tree_ids = np.repeat(np.arange(len(sentences)), sizes[sentences])
     logs = np.array([parse.log_probability for _, parse in trees])

@@ -20,13 +20,14 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ...classification.calibration import fit_pool, pooled
-from ...classification.features import ClassificationData, Table
-from ...dependencies.arcs import best_trees, summed
+from ...classification.features import ClassificationData, Table, tuple_keys
+from ...dependencies.arcs import MOST_WORDS, best_trees, summed
 from ...dependencies.choosing import LEAST, YES, gold_choices, possible_arcs
 from ...dependencies.features import LABEL, STAGES, Columns
 from ...dependencies.phrases import PhraseTrees
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, DEPENDENCIES
+from ...kernels.index import number_keys
 from ...learning.settings import setting
 from ...reading import uncollected
 from ...trees.heads import COLLINS, HeadRules
@@ -214,8 +215,9 @@ class TreeDependencies(BatchTrainable):
                 len(trees.rows.positions),
             )
             fallback = np.empty(len(trees.rows.positions), dtype=np.int64)
-            # In reverse, so that the first tree of each sentence is the last one written.
-            fallback[origins[::-1]] = origins[possible.best][::-1]
+            if np.diff(trees.rows.offsets).max(initial=0) > MOST_WORDS:
+                # In reverse, so that the first tree of each sentence is the last one written.
+                fallback[origins[::-1]] = origins[possible.best][::-1]
             rows = best_trees(arcs, trees.rows.offsets, fallback)
             heads, sources = arcs.heads[rows], arcs.rows[rows]
             labels = self._labels_of(possible, sources)
@@ -241,7 +243,10 @@ class TreeDependencies(BatchTrainable):
         if YES not in classifier.labels:
             return np.full(n, 0.5)
         table = _table(columns, classifier.used)
-        return classifier.predict_proba(table)[:, classifier.labels.index(YES)]
+        # Most choices are the same in several trees of a sentence.
+        firsts, numbers = number_keys(tuple_keys(*table.symbols.T))
+        found = classifier.predict_proba(table.take(firsts))
+        return found[numbers, classifier.labels.index(YES)]
 
     def _readings(
         self, docs: Sequence[Doc], tokens: Any, heads: NDArray, labels: list[str], probs: NDArray
