@@ -35,7 +35,7 @@ from ...trees.nodes import Brackets
 from .. import extensions
 from ..doc_arrays import gold_trees, has_gold_tokens, is_tagged, missing_for_trees
 from ..extensions import set_spans
-from ..extensions.span_groups import words_of
+from ..extensions.span_groups import scored_group, words_of
 from ..scorers import dependency_score
 from ..storage.alternatives import several_trees
 from ..training.batch_trainable import BatchTrainable
@@ -154,7 +154,9 @@ class TreeDependencies(BatchTrainable):
         labels = [label if (label := self._label(t.dep_)) in known else None for t in tokens]
         if not words:
             return None
-        phrases = self._phrases(Brackets.of(tree for _, tree in pairs))
+        predicted = scored_group(doc, CONSTITUENTS)[1] is not None
+        brackets = Brackets.of(tree for _, tree in pairs)
+        phrases = self._phrases(brackets, np.full(len(pairs), predicted))
         choices = gold_choices(phrases, np.array(heads, dtype=np.int64), labels)
         data = {
             stage: ClassificationData(_table(columns), tuple(answers))
@@ -163,8 +165,8 @@ class TreeDependencies(BatchTrainable):
         }
         return data or None
 
-    def _phrases(self, brackets: Brackets) -> PhraseTrees:
-        return PhraseTrees(brackets, self.head_rules)
+    def _phrases(self, brackets: Brackets, predicted: NDArray[np.bool_]) -> PhraseTrees:
+        return PhraseTrees(brackets, self.head_rules, predicted)
 
     def calibrate(self, examples: Iterable[Example]) -> tuple[float, float]:
         """Fit the probabilities of arcs to gold arcs that were not trained on.
@@ -177,9 +179,12 @@ class TreeDependencies(BatchTrainable):
         self.require_parameters()
         examples = [e for e in examples if e.reference.has_annotation("DEP") and has_gold_tokens(e)]
         super().calibrate(examples)
-        self.cfg["calibration"] = None
         probabilities, right = [], []
-        readings = self.predict([example.predicted for example in examples])
+        before, self.cfg["calibration"] = self.cfg["calibration"], None
+        try:
+            readings = self.predict([example.predicted for example in examples])
+        finally:
+            self.cfg["calibration"] = before
         for example, reading in zip(examples, readings, strict=True):
             gold = example.reference
             for i, head, _, p in zip(*reading, strict=True):
@@ -204,7 +209,7 @@ class TreeDependencies(BatchTrainable):
             self._check(doc)
         with uncollected():
             trees = several_trees(docs)
-            phrases = self._phrases(trees.brackets)
+            phrases = self._phrases(trees.brackets, trees.predicted)
             possible = possible_arcs(phrases, self._score)
             weights, origins = trees.weights[trees.tree_ids], trees.origins
             own = possible.dependents
