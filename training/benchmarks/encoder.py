@@ -161,7 +161,7 @@ def teacher(args: Any) -> Figures:
     vocab = spacy.blank("en").vocab
     docs: list[Any] = []
     for tree in trees:
-        docs += [doc for _, doc in labeller.docs([tree.words()], vocab)]
+        docs += labeller.docs([tree.words()], vocab)
     for doc in docs:
         doc.spans["constituents"].attrs["scores"] = [1.0] * len(doc.spans["constituents"])
     guesses = list(map(parse_of, docs))

@@ -5,8 +5,12 @@
 
 The sentences are those of paragraphs in random order (`self_training.paragraphs`), split by the
 default pipeline. Trees are the best under the scores of spans, frames the best of each predicate
-among arguments that do not overlap. The sentences of which the encoder is least certain are left
-out. Files of 20,000 words are kept, so that an interrupted run resumes.
+among arguments that do not overlap. Files of 20,000 words are kept, so that an interrupted run
+resumes.
+
+All sentences are kept. Without the 15 % of them of which the encoder is least certain, F1 of the
+parser that learns from the text is 85.2 on the tuning documents instead of 85.8: these are the
+fragments, of which other text has few.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from tqdm import tqdm
 
@@ -30,15 +34,14 @@ from spacy_structlearn.groups import CONSTITUENTS, SRL
 from spacy_structlearn.pipeline.extensions.brackets import ROOT
 from spacy_structlearn.pipeline.extensions.span_groups import set_spans
 from spacy_structlearn.words.lemmas import lemma
-from spacy_structlearn.writing import write_bytes
 from training.common.command import options
+from training.common.jackknife import write_docs
 from training.encoder.export import exported, scorers
 from training.encoder.network import load
 from training.pipeline.self_training import SENTENCE, paragraphs
 
 PART = 20_000  # words of a file
 SENTENCES = 128  # that are annotated together
-LEFT_OUT = 0.15  # share of the sentences of a file
 CORE = frozenset(f"ARG{n}" for n in (*range(6), "A"))
 
 
@@ -51,12 +54,12 @@ class Labeller:
         for number, roleset in enumerate(heads["rolesets"].labels[1:], 1):
             self.lemmas.setdefault(roleset.rpartition(".")[0], []).append(number)
 
-    def docs(self, sentences: Sequence[Sequence[str]], vocab: Vocab) -> list[tuple[float, Doc]]:
-        """Return a Doc for each sentence, with the mean log-probability of its labels."""
+    def docs(self, sentences: Sequence[Sequence[str]], vocab: Vocab) -> list[Doc]:
+        """Return a Doc for each sentence."""
         pairs = zip(sentences, self.encoder.vectors(sentences), strict=True)
         return [self._doc(list(words), vectors, vocab) for words, vectors in pairs]
 
-    def _doc(self, words: list[str], vectors: Vectors, vocab: Vocab) -> tuple[float, Doc]:
+    def _doc(self, words: list[str], vectors: Vectors, vocab: Vocab) -> Doc:
         sites, labels = span_sites([len(words)]), self.heads["spans"].labels
         logs = log_softmax(self.heads["spans"].scores(vectors, sites))
         chosen = best_tree(logs.max(axis=1) - logs[:, 0], [len(words)])
@@ -68,14 +71,13 @@ class Labeller:
             if label not in ("", ROOT)
         ]
         brackets.sort(key=lambda bracket: (bracket[1], -bracket[2]))
-        tags = log_softmax(self.heads["tags"].scores(vectors, np.arange(len(words))[:, None]))
+        tags = self.heads["tags"].scores(vectors, np.arange(len(words))[:, None])
         names = [self.heads["tags"].labels[number] for number in tags.argmax(axis=1)]
         starts = [place == 0 for place in range(len(words))]
         doc = Doc(vocab, words=words, tags=names, sent_starts=starts)
         set_spans(doc, CONSTITUENTS, brackets)
         set_spans(doc, SRL, list(self._frames(doc, vectors, brackets)))
-        certainty = logs[chosen].max(axis=1).sum() + tags.max(axis=1).sum()
-        return float(certainty) / len(words), doc
+        return doc
 
     def _frames(
         self, doc: Doc, vectors: Vectors, brackets: Sequence[tuple[str, int, int]]
@@ -169,13 +171,10 @@ def main() -> None:
         target = args.output / f"{number:04}.spacy"
         if number % of != share - 1 or target.exists():
             continue
-        args.output.mkdir(parents=True, exist_ok=True)
-        docs: list[tuple[float, Doc]] = []
+        docs: list[Doc] = []
         for first in range(0, len(own), SENTENCES):
             docs += labeller.docs(own[first : first + SENTENCES], vocab)
-        docs.sort(key=lambda pair: -pair[0])
-        kept = [doc for _, doc in docs[: int(len(docs) * (1 - LEFT_OUT))]]
-        write_bytes(target, DocBin(store_user_data=False, docs=kept).to_bytes())
+        write_docs(docs, target)
         bar.update(PART)
 
 
