@@ -25,6 +25,7 @@ TEMPLATES = ROOT / "training" / "tables.md"
 PAGES = (
     ROOT / "README.md",
     ROOT / "training" / "guides" / "coming_from_benepar.md",
+    ROOT / "training" / "guides" / "dependencies.md",
     RESULTS / "README.md",
     ROOT / "training" / "guides" / "other_languages.md",
     ROOT / "training" / "guides" / "which_pipeline.md",
