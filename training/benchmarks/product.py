@@ -52,6 +52,8 @@ COMPONENTS = {
     "parse": "constituency_parser",
     "pp": "pp_attacher",
     "srl": "srl_labeler",
+    "dependencies": "tree_dependencies",
+    "morphology": "tree_morphologizer",
 }
 PEERS = ("benepar", "stanza")
 # GPU packages required by torch for Linux, but not by its CPU builds, which have their own index.
