@@ -84,10 +84,15 @@ def calibrate(nlp: Language, path: Path) -> None:
     for name, component in nlp.pipeline:
         if name == SPLITTER:
             continue
-        if getattr(component, "heads", None) or "calibration" in component.cfg:
+        if is_fitted(component):
             component.calibrate(examples)
         for example in examples:
             example.predicted = component(example.predicted)
+
+
+def is_fitted(component: Any) -> bool:
+    """Whether a component has heads or a calibration."""
+    return bool(getattr(component, "heads", None)) or "calibration" in getattr(component, "cfg", ())
 
 
 def fitted(nlp: Language) -> dict[str, Any]:
@@ -100,7 +105,7 @@ def fitted(nlp: Language) -> dict[str, Any]:
             "calibration": component.cfg.get("calibration"),
         }
         for name, component in nlp.pipeline
-        if getattr(component, "heads", None)
+        if is_fitted(component)
     }
 
 
