@@ -184,12 +184,8 @@ def _check_annotated(
         for i in np.flatnonzero((n_set == 0) & (n_tokens > 0)).tolist():
             # A text without entities may be annotated too, which only the IOB codes show.
             if name != "ENT_TYPE" or not docs[i].has_annotation("ENT_IOB"):
-                raise StructlearnError(
-                    "SL001",
-                    component=component,
-                    attribute=f"token.{name.lower()}_",
-                    text=docs[i].text[:40],
-                )
+                attribute, text = f"token.{name.lower()}_", docs[i].text[:40]
+                raise StructlearnError("SL001", component=component, attribute=attribute, text=text)
 
 
 # The vectors of the tokens of a Doc. They are not in the Doc, whose bytes they would multiply.
@@ -474,12 +470,8 @@ def gold_trees(doc: Doc, component: str) -> list[tuple[Span, Tree]]:
         elif not all(token.is_space for token in sentence):
             left_out += 1
     if left_out:
-        logger.warning(
-            "%s: %d of the sentences of %r have no complete tree and are not trained on",
-            component,
-            left_out,
-            doc.text[:40],
-        )
+        message = "%s: %d of the sentences of %r have no complete tree and are not trained on"
+        logger.warning(message, component, left_out, doc.text[:40])
     return pairs
 
 

@@ -13,7 +13,6 @@ from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, PP_ATTACHMENTS, SRL
 from ...roles.propositions import PREDICATE
 from ...sequence.layout.encoding import encode
-from ...trees.labels import labels_of
 from .attachments import pp_attachments
 from .brackets import constituent_prob, parse_failures, trees
 from .chunks import np_chunk_prob, np_chunks
@@ -21,8 +20,8 @@ from .roles import Frame, frames
 from .span_groups import PP_ROLES
 
 # The keys of `as_dict`: those of every Doc, and those of layers that a component has set.
-LAYERS = labels_of(
-    "text tokens sents np_chunks trees constituents parse_failures pp_attachments frames"
+LAYERS = frozenset(
+    "text tokens sents np_chunks trees constituents parse_failures pp_attachments frames".split()
 )
 
 
