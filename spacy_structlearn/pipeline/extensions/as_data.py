@@ -21,7 +21,8 @@ from .span_groups import PP_ROLES
 
 # The keys of `as_dict`: those of every Doc, and those of layers that a component has set.
 LAYERS = frozenset(
-    "text tokens sents np_chunks trees constituents parse_failures pp_attachments frames".split()
+    {"text", "tokens", "sents", "np_chunks", "trees", "constituents"}
+    | {"parse_failures", "pp_attachments", "frames"}
 )
 
 
