@@ -72,7 +72,7 @@ META = {
 }
 # Settings of the parser in the pipeline.
 TOGETHER: dict[str, dict[str, Any]] = {
-    "constituency_parser": {**BEHIND_TAGGER, "set_tags": True, "probable_trees": 5},
+    "constituency_parser": {**BEHIND_TAGGER, "set_tags": True, "probable_trees": 3},
     "np_chunker": {"set_noun_chunks": True},  # whose roots come from tree_dependencies
 }
 # Smaller weights are removed. This costs at most 0.1 F1 on the tuning documents.
