@@ -37,7 +37,10 @@ def test_every_label_of_the_built_in_pipeline_is_explained(nlp):
         "pp_attacher": glossary.ATTACHMENTS,
         "srl_labeler": glossary.ROLES,
     }
-    assert list(tables) == nlp.pipe_names
+    universal = "tree_dependencies", "tree_morphologizer"
+    assert [*tables, *universal] == nlp.pipe_names
+    for label in [label for name in universal for label in nlp.get_pipe(name).labels]:
+        assert spacy_structlearn.explain(label.partition("|")[0])
     for name, table in tables.items():
         assert {*nlp.get_pipe(name).labels} <= {*table}, name
     assert {*PP_ROLES} <= {*glossary.ATTACHMENTS}
