@@ -31,12 +31,17 @@ from training.common.sources import PACKAGED
 from training.encoder.export import exported, scorers
 from training.encoder.network import load
 from training.pipeline import card
-from training.pipeline.default import CONFIGS, SOURCES, held_out
+from training.pipeline.default import CONFIGS, SMALLEST_ROLE_WEIGHTS, SOURCES, held_out
 
 ENCODER, SPLITTER, PARSER = "token_encoder", "sentence_splitter", "constituency_parser"
 # The tags of a tagger with an encoder are worth more to the grammar: on dev of MCTB_en, 95.1 % of
 # the tags are right, and 95.0 % with the 4 of the default pipeline, with the same F1.
 TAG_WEIGHT = 7.0
+# Smaller parameters of the models that are pooled with heads are removed, and not of those alone.
+COMPACT: dict[str, tuple[Any, ...]] = {
+    PARSER: (1e-5, "float16"),
+    "srl_labeler": ("float16", {**SMALLEST_ROLE_WEIGHTS, "roles": 0.08}),
+}
 SHARED = ("estimator", "potentials")  # attributes of models that are not copied
 KINDS = {
     "md": "MiniLM (6 layers, 384 wide), taught by the encoder of en_structlearn_lg",
@@ -68,6 +73,8 @@ def with_encoder(base: Language, encoder: Encoder, heads: dict[str, SiteScorer])
         for key, value in component.model.attrs.items():
             if key not in SHARED:
                 new.model.attrs[key] = value
+        if name in COMPACT:
+            new.parameters = new.parameters.compact(*COMPACT[name])
         if new.encoder:
             new.potentials = Potentials({head: heads[head] for head in new.heads})
         for label in getattr(new, "labels", ()):
