@@ -1,7 +1,7 @@
 """Dependencies of the pipelines: attachment scores, calibration, speed, and whether all are trees.
 
     python corpora/fetch.py ewt raw_text
-    python -m training.benchmarks.dependencies --models md=FOLDER
+    python -m training.benchmarks.dependencies --models md=FOLDER --validator VALIDATE.PY
 
 Scores are those of EWT's dev in percent, UD r2.6, punctuation included, labels without subtypes. In
 training/results/dependencies.json, for each pipeline (sm, and those of --models):
@@ -13,11 +13,12 @@ NAME.raw.las            F1 on raw text by the rules of the CoNLL 2018 shared tas
                         words are those with the characters of a gold word; raw.las: that of sm
 not_a_tree              sentences of raw text without exactly one root, or with a cycle or a head
                         outside; not_a_tree_n: number of sentences
-NAME.speed.ratio        words per CPU second of the pipeline over those of it without the component,
-                        in runs that alternate; words_per_cpu_s
+NAME.speed.ratio        words per CPU second of the pipeline over those of it without this component
+                        and `tree_morphologizer`, in runs that alternate; words_per_cpu_s
 peers.NAME.uas, .las    published figures with gold tokens on EWT's test: UDPipe 1.2 and UDPipe 2
                         (Straka 2018; Straka, Strakova & Hajic 2019), UDify (Kondratyuk & Straka
                         2019)
+pos, morph, lemma, conllu   see morphology.py
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from spacy.training import Example
 import spacy_structlearn
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.dependencies import attachment_score
+from training.benchmarks import morphology
 from training.common.command import Figures, options, run_parts
 from training.common.ewt import read_documents
 from training.common.jackknife import untagged
@@ -147,7 +149,7 @@ def raw_texts(corpora: Path) -> Iterator[str]:
 
 
 def speed(name: str, nlp: Language, args: Any) -> Figures:
-    """Return words per CPU second, and its ratio to that of the pipeline without the component."""
+    """Return words per CPU second, and the ratio to those without the two components."""
     texts = [doc.text for doc in gold_docs(nlp, args)]
     n = sum(not token.is_space for text in texts for token in nlp.make_doc(text))
     parser = nlp.get_pipe("constituency_parser")
@@ -155,7 +157,7 @@ def speed(name: str, nlp: Language, args: Any) -> Figures:
     for _ in range(args.runs):
         for with_it in best:
             parser.probable_trees = kept if with_it else 0
-            with nlp.select_pipes(disable=[] if with_it else [COMPONENT]):
+            with nlp.select_pipes(disable=[] if with_it else [COMPONENT, morphology.COMPONENT]):
                 start = process_time()
                 for _ in nlp.pipe(texts):
                     pass
@@ -177,6 +179,7 @@ def peers() -> Figures:
 def main() -> None:
     parser = options(__doc__, "corpora", "runs", "limit")
     parser.add_argument("--models", nargs="*", default=[], help="name=folder of pipelines")
+    parser.add_argument("--validator", type=Path, help="validate.py, for CoNLL-U")
     parser.add_argument("--only", nargs="+", help="some parts; default: all")
     args = parser.parse_args()
     folders = {"sm": PACKAGED} | {
@@ -187,7 +190,7 @@ def main() -> None:
     for name, nlp in pipelines.items():
         parts[name] = partial(scores, name, nlp, args)
         parts[f"{name}.speed"] = partial(speed, name, nlp, args)
-    # Parts of speech, morphology, lemmas and CoNLL-U belong here.
+    parts |= morphology.parts(pipelines, args.corpora, args.validator, args.limit)
     parts |= {"not_a_tree": partial(not_a_tree, pipelines["sm"], args), "peers": peers}
     run_parts(NAME, parts, args.only, is_trial=args.limit is not None)
 

@@ -27,6 +27,7 @@ from spacy_structlearn.pipeline.universal.conllu import conllu_lines
 from training.common.command import Figures
 from training.common.ewt import read_documents
 
+COMPONENT = "tree_morphologizer"
 LAYERS = ("pos", "morph", "lemma")
 
 
