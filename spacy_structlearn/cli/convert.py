@@ -13,7 +13,6 @@ import typer
 
 from ..errors import StructlearnError
 from .common.corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
-from .common.documents import printed
 from .common.files import STANDARD, check_targets, written
 from .common.pipelines import HELP, find_msgpack_hooks_once, load
 from .common.terminal import echo
@@ -128,6 +127,8 @@ def _with_dependencies(docs: list[Doc], model: str | None) -> list[Doc]:
 def _write(docs: list[Doc], target: str) -> None:
     """Write a DocBin or CoNLL-U, and report its contents on standard error."""
     from spacy.tokens import DocBin
+
+    from .common.documents import printed
 
     with written(target) as file:
         if Path(target).suffix == CONLLU:

@@ -84,7 +84,10 @@ RESULTS = "raw_text"
 EVERYDAY = ROOT / "tests" / "everyday"
 COLUMNS = 72  # of wrapped text
 RUNS = 5  # the fastest one is recorded
-COSTLY = ("constituency_parser", "pp_attacher", "srl_labeler")
+COSTLY = (
+    *("constituency_parser", "pp_attacher", "srl_labeler"),
+    *("tree_dependencies", "tree_morphologizer"),
+)
 BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 # Requirements of each peer.
 PEERS = {
