@@ -41,12 +41,14 @@ def build_docs(corpora: Path, work: Path) -> dict[str, Path]:
 
 
 def read_documents(corpora: Path, split: str) -> list[tuple[str, Doc]]:
-    """Return the documents of train or dev with their names, in order."""
-    files = treebank(corpora, split)
+    """Return the documents of train or dev with their names, in order; with UD if it is there."""
+    files, ud = treebank(corpora, split), corpora / "ewt" / f"{split}.ud.gz"
     # An empty Vocab does not recognize white space.
     vocab = English().vocab
     documents = read_treebank(vocab, files["trees"], spaces=files["spaces"], props=files["props"])
-    dependencies = ud_sentences(corpora / "ewt" / f"{split}.ud.gz")
+    if not ud.exists():
+        return list(documents)
+    dependencies = ud_sentences(ud)
     return [(name, with_ud(doc, dependencies)) for name, doc in documents]
 
 
