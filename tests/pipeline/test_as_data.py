@@ -34,6 +34,10 @@ def test_everything_that_the_getters_tell(parsed):
     }
     words = [token for token in parsed if not token.is_space]
     assert [(covered(t), t["tag"]) for t in data["tokens"]] == [(t.text, t.tag_) for t in words]
+    for token, own in zip(words, data["tokens"], strict=True):
+        assert (token.pos_, token.lemma_, token.dep_) == (own["pos"], own["lemma"], own["dep"])
+        assert str(token.morph) == own.get("morph", "")
+        assert words[own["head"]] == token.head
     assert [word for sentence in data["sents"] for word in sentence["words"]] == [
         token.text for token in words
     ]

@@ -33,7 +33,8 @@ def as_dict(doc: Doc) -> dict[str, Any]:
     probability `prob` of exactly this span with this label, or None. White space is left out.
 
     text: that of the Doc.
-    tokens: spans with a `tag`, "" if no tagger has run.
+    tokens: spans with a `tag`, "" if no tagger has run; with `pos`, `lemma` and `morph` if they are
+        set; and with `dep` and `head`, the number of a token, its own for a root, if they are set.
     sents: spans with the texts of their tokens, `words`.
     np_chunks, constituents: labelled spans, the latter those of all trees, without the root.
     trees: one for each sentence, in brackets.
@@ -53,7 +54,7 @@ def as_dict(doc: Doc) -> dict[str, Any]:
     shown = sentences(doc)
     data: dict[str, Any] = {
         "text": doc.text,
-        "tokens": [_token(token) | {"tag": token.tag_} for token in doc if not token.is_space],
+        "tokens": _tokens(doc),
         "sents": [
             _place(doc[s.positions[0] : s.positions[-1] + 1]) | {"words": s.words()} for s in shown
         ],
@@ -85,6 +86,19 @@ def as_dict(doc: Doc) -> dict[str, Any]:
             if not frame.predicate[0].is_space
         ]
     return data
+
+
+def _tokens(doc: Doc) -> list[dict[str, Any]]:
+    words = [token for token in doc if not token.is_space]
+    places = {token.i: place for place, token in enumerate(words)}
+    found: list[dict[str, Any]] = []
+    for place, token in enumerate(words):
+        layers = {"pos": token.pos_, "lemma": token.lemma_, "morph": str(token.morph)}
+        own = _token(token) | {"tag": token.tag_} | {key: val for key, val in layers.items() if val}
+        if token.dep:
+            own |= {"dep": token.dep_, "head": places.get(token.head.i, place)}
+        found.append(own)
+    return found
 
 
 def _frame(frame: Frame, number: int, sentence: ShownSentence) -> dict[str, Any]:
