@@ -339,7 +339,7 @@ def read_vectors() -> Iterator[Component]:
     }
     for factory, model in kinds.items():
         before = PARSED if factory in ("pp_attacher", "srl_labeler") else ("sentencizer",)
-        floor = 0.3 if factory == "srl_labeler" else 0.6  # random vectors do not say much
+        floor = 0.3 if factory == "srl_labeler" else 0.55  # random vectors do not say much
         yield Component(factory, model, {"encoder": True}, before, floor, any_order=True)
 
 
