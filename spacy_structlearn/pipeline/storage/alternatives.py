@@ -1,7 +1,7 @@
 """The most probable trees of the sentences of a Doc, for components that read several.
 
-Like vectors, they are kept beside the Doc, and are lost when it is stored or copied. Without them,
-the trees of its spans are read.
+Like vectors, they are not part of the Doc: storing or copying it loses them. The trees of its spans
+are then read instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def set_alternatives(doc: Doc, trees: Mapping[int, list[Parse]]) -> None:
 
 
 def _likely(trees: Sequence[Parse]) -> list[Parse]:
-    """Leave out trees that are improbable beside the first one."""
+    """Leave out trees that are much less probable than the first one."""
     return [tree for tree in trees if tree.log_probability > trees[0].log_probability - FAR]
 
 
@@ -55,10 +55,10 @@ class SeveralTrees(NamedTuple):
 
 
 def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
-    """Return the trees of Docs: those beside them or, for sentences without, those of their spans.
+    """Return the trees of Docs: those that were kept or, where there are none, those of the spans.
 
-    The first tree of a sentence is the most probable one. Its weight is 1, and that of others the
-    power `POWER` of how probable they are beside it.
+    The first tree of a sentence is the most probable one. Its weight is 1, and that of the others
+    is their probability over its probability, to the power `POWER`.
     """
     rows = read_tokens(docs, ["ORTH"], "")
     begins = rows.offsets[:-1]
