@@ -40,10 +40,10 @@ import spacy_structlearn
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.dependencies import attachment_score
 from training.benchmarks import morphology
+from training.benchmarks.encoder import folders_of
 from training.common.command import Figures, options, run_parts
 from training.common.ewt import read_documents
 from training.common.jackknife import untagged
-from training.common.sources import PACKAGED
 from training.pipeline.dependencies import COMPONENT, figures
 
 NAME = "dependencies"
@@ -182,9 +182,7 @@ def main() -> None:
     parser.add_argument("--validator", type=Path, help="validate.py, for CoNLL-U")
     parser.add_argument("--only", nargs="+", help="some parts; default: all")
     args = parser.parse_args()
-    folders = {"sm": PACKAGED} | {
-        name: Path(path) for name, _, path in (own.partition("=") for own in args.models)
-    }
+    folders = folders_of(args.models)
     pipelines = {name: spacy_structlearn.load(folder) for name, folder in folders.items()}
     parts: dict[str, Any] = {"gold_trees": partial(gold_trees, pipelines["sm"], args)}
     for name, nlp in pipelines.items():

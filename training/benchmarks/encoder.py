@@ -187,6 +187,12 @@ def cases(folders: dict[str, Path], args: Any) -> Figures:
     return figures
 
 
+def folders_of(models: Sequence[str]) -> dict[str, Path]:
+    """Return the folder of each pipeline by its name: sm, and those given as name=folder."""
+    given = (model.partition("=") for model in models)
+    return {"sm": PACKAGED} | {name: Path(path) for name, _, path in given}
+
+
 def main() -> None:
     parser = options(__doc__, "corpora")
     parser.add_argument("--models", nargs="*", default=[], help="name=folder of pipelines")
@@ -196,9 +202,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="some parts; default: all")
     parser.add_argument("--trial", action="store_true", help="record nothing")
     args = parser.parse_args()
-    folders = {"sm": PACKAGED} | {
-        name: Path(path) for name, _, path in (own.partition("=") for own in args.models)
-    }
+    folders = folders_of(args.models)
     pipelines = {name: spacy_structlearn.load(folder) for name, folder in folders.items()}
     parts: dict[str, Any] = {
         name: partial(pipeline, name, nlp, args) for name, nlp in pipelines.items()
