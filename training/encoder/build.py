@@ -30,6 +30,7 @@ from training.pipeline.default import CONFIGS
 
 def timed(figures: Path, stage: str, module: str, *arguments: Any) -> None:
     """Run a module, and add its CPU seconds to those of a stage in a JSON file."""
+    figures.parent.mkdir(parents=True, exist_ok=True)
     before = _cpu_seconds()
     try:
         subprocess.run([sys.executable, "-m", module, *map(str, arguments)], check=True)

@@ -113,7 +113,7 @@ class Loss:
             tables, labels = [], []
             for first, sentence in own:
                 table, gold = sentence.sites[head]
-                numbers = self.coder.numbers(head, gold)
+                table, numbers = table.astype(np.int64), self.coder.numbers(head, gold)
                 if head == "arguments":
                     table, numbers = _with_random_spans(table, numbers, len(sentence.words), draw)
                 tables.append(np.where(table < 0, len(vectors), table + first))
