@@ -14,7 +14,9 @@ import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
 
-DIRECTORY = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
+DATA = Path(spacy_structlearn.__file__).parent / "data"
+DIRECTORY = DATA / "en_structlearn_sm"
+PIPELINES = ("en_structlearn_sm", "en_structlearn_md")
 TEXT = "The committee approved a new plan for the old harbor. Did your sister read it?"
 CHUNKS = ["The committee", "a new plan", "the old harbor", "your sister", "it"]
 
@@ -45,21 +47,24 @@ def test_size_on_disk():
     assert 0 < size <= 25e6
 
 
-def test_licence_and_sources():
-    meta = srsly.read_json(DIRECTORY / "meta.json")
+@pytest.mark.parametrize("name", PIPELINES)
+def test_licence_and_sources(name):
+    meta = srsly.read_json(DATA / name / "meta.json")
     assert "CC BY-SA" in meta["license"]
-    text = (DIRECTORY / "LICENSES_SOURCES").read_text(encoding="utf8")
+    text = (DATA / name / "LICENSES_SOURCES").read_text(encoding="utf8")
     assert meta["sources"]
     for source in meta["sources"]:
         assert source["license"]
         assert source["url"] in text
 
 
-def test_card():
-    meta = srsly.read_json(DIRECTORY / "meta.json")
-    assert meta["name"] == "structlearn_sm"
+@pytest.mark.parametrize("name", PIPELINES)
+def test_card(name):
+    meta = srsly.read_json(DATA / name / "meta.json")
+    assert f"en_{meta['name']}" == name
     assert meta["version"] == spacy_structlearn.__version__
-    assert meta["description"]
+    assert meta["author"]
+    assert meta["description"].startswith("Sentences, Penn Treebank tags")
     performance = meta["performance"]
     names = [f"{layer}_{score}" for layer in ("np_chunk", "constituents", "srl") for score in "fpr"]
     for name in ("tag_acc", "sents_f", "pp_attachment_acc", "srl_sense_acc", *names):

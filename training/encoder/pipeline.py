@@ -31,7 +31,7 @@ from training.common.sources import PACKAGED
 from training.encoder.export import exported, scorers
 from training.encoder.network import load
 from training.pipeline import card
-from training.pipeline.default import CONFIGS, SMALLEST_ROLE_WEIGHTS, SOURCES, held_out
+from training.pipeline.default import CONFIGS, META, SMALLEST_ROLE_WEIGHTS, SOURCES, held_out
 
 ENCODER, SPLITTER, PARSER = "token_encoder", "sentence_splitter", "constituency_parser"
 # The tags of a tagger with an encoder are worth more to the grammar: on dev of MCTB_en, 95.1 % of
@@ -145,13 +145,15 @@ def main() -> None:
         srsly.write_json(args.output.with_suffix(".fitted.json"), values)
     else:
         values = srsly.read_json(args.fitted)
-    nlp = with_encoder(spacy.load(PACKAGED), encoder, heads)
+    packaged = spacy.load(PACKAGED)
+    nlp = with_encoder(packaged, encoder, heads)
     apply(nlp, values)
     nlp.meta.update(
         {
+            **META,
             "name": f"structlearn_{args.name}",
             "requirements": ["onnxruntime>=1.20"],
-            "description": f"{nlp.meta['description']} With the encoder {KINDS[args.name]}.",
+            "description": f"{packaged.meta['description']} With the encoder {KINDS[args.name]}.",
             "sources": [*SOURCES, *ENCODERS["sources"]],
         }
     )

@@ -69,6 +69,7 @@ META = {
     "version": __version__,
     "spacy_version": ">=3.8.0,<3.9.0",
     "author": "the spacy-structlearn contributors",
+    "license": "CC BY-SA 4.0",
 }
 # Settings of the parser in the pipeline.
 TOGETHER: dict[str, dict[str, Any]] = {
@@ -332,7 +333,6 @@ def assemble(trained: Language) -> Language:
                 "Sentences, Penn Treebank tags, NP chunks, parses, attachment of prepositional "
                 "phrases, semantic roles and dependencies for English."
             ),
-            "license": "CC BY-SA 4.0",
             "sources": SOURCES,
         }
     )
