@@ -23,6 +23,7 @@ from spacy.training import Example
 
 from ..errors import StructlearnError
 from ..groups import SENTENCE_STARTS
+from ..learning.settings import setting
 from ..sequence.chain.decode import marginals, n_best
 from ..sequence.layout import boundaries
 from ..sequence.layout.boundaries import LABELS, Layout, word_kind
@@ -42,7 +43,7 @@ _TEMPLATES = """
     QUOTE[0]|KIND[-2]|KIND[-1]|KIND[0] QUOTE[0]|KIND[-1]|GAP[0]|KIND[0]|KIND[1]
     BRACKET[0]|KIND[-1]|KIND[0] CASE[0]|KIND[-1]|GAP[0] CASE[-2]|KIND[-1]|KIND[0]
     CAPITALS[0]|KIND[-1]|KIND[0] BEHIND[0]|KIND[-1]|KIND[0] AHEAD[0]|KIND[-1]|KIND[0]
-    PLACE[-1]|KIND[-1]|KIND[0]
+    PLACE[-1]|KIND[-1]|KIND[0] LISTED[-1]|KIND[0] LISTED[-2]|KIND[-1]|KIND[0]
 """
 DEFAULT_MODEL = {
     "@architectures": "spacy_structlearn.CRF.v1",
@@ -70,6 +71,12 @@ class SentenceSplitterSettings(ComponentSettings):
     """
 
     name: ClassVar[str] = "sentence_splitter"
+    abbreviations: tuple[str, ...] = setting(
+        (),
+        help="Words that may have a full stop inside a sentence, whatever their case. Those that "
+        'have it only before a number end in " #": "approx", "Vol. #". By default none, but the '
+        "built-in pipelines have a list that was learned from text.",
+    )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield "encoder", "false, because encoders read sentences", not self.encoder
@@ -165,7 +172,8 @@ class SentenceSplitter(ChainComponent):
         return known
 
     def _read(self, docs: Sequence[Doc]) -> _Text:
-        return _Text(docs, self.estimator.attributes, self.name)
+        listed = {_form(a.removesuffix(" #")): 1 + a.endswith(" #") for a in self.abbreviations}
+        return _Text(docs, self.estimator.attributes, self.name, listed)
 
 
 class _Text:
@@ -177,7 +185,9 @@ class _Text:
     layout: the layout of the text.
     """
 
-    def __init__(self, docs: Sequence[Doc], attributes: Sequence[str], component: str):
+    def __init__(
+        self, docs: Sequence[Doc], attributes: Sequence[str], component: str, listed: dict[str, int]
+    ):
         lexical = [name for name in attributes if name not in boundaries.COLUMNS]
         tokens = read_tokens(docs, [*lexical, *_READ], component)
         orth, lower, characters, lengths, self.preset = tokens.columns[:, len(lexical) :].T
@@ -198,13 +208,15 @@ class _Text:
         places = np.flatnonzero(np.diff(tokens.indices, prepend=-1) > 1)
         spaces = map(slice, behind[places].tolist(), starts[places].tolist())
         breaks[places] = [_line_breaks(text[space]) for space in spaces]
+        types, numbers = distinct_words(docs, orth)
         self.layout = Layout(
             documents=np.repeat(np.cumsum(sizes > 0) - 1, sizes),
             starts=starts,
             ends=ends,
             breaks=breaks,
-            kinds=_by_type(docs, orth, word_kind),
+            kinds=np.array([word_kind(word) for word in types], dtype=np.int64)[numbers],
             words=lower,
+            listed=np.array([listed.get(_form(w), 0) for w in types], dtype=np.int64)[numbers],
         )
         read = {name: tokens.columns[:, column] for column, name in enumerate(lexical)}
         # np.stack needs a column, and templates such as "bias" read none.
@@ -236,12 +248,8 @@ def _line_breaks(space: str) -> int:
     return len(f"{space}.".splitlines()) - 1
 
 
-def _by_type(
-    docs: Sequence[Doc], orth: NDArray[np.uint64], measure: Callable[[str], int]
-) -> NDArray[np.int64]:
-    """Apply `measure` to each word, once for each type; int64."""
-    words, numbers = distinct_words(docs, orth)
-    return np.array([measure(word) for word in words], dtype=np.int64)[numbers]
+def _form(abbreviation: str) -> str:
+    return abbreviation.rstrip(".").lower()
 
 
 make_sentence_splitter = factory(

@@ -14,6 +14,7 @@ MODEL = {
     "templates": [
         *("bias", "GAP[0]", "KIND[-1]|GAP[0]|KIND[0]", "BREAK[0]|KIND[0]", "LOWER[0]|KIND[-1]"),
         *("QUOTE[0]|KIND[-1]|KIND[0]", "KIND[-2]|KIND[-1]|KIND[0]", "LINE[0]"),
+        "LISTED[-2]|KIND[-1]|KIND[0]",
     ],
 }
 TEXTS = [
@@ -21,6 +22,7 @@ TEXTS = [
     ["Dear Anna,", "we thank you for the letter.", "The garden is green again.", "Yours, Tom"],
     ["Shopping list", "- six eggs", "- a loaf of bread", "- butter", "Please hurry."],
     ["We left at noon.", "It was cold on the way to the old mill.", "Then the rain began."],
+    ["See Bldg. 7 or Bldg. 12.", "It is open."],
     ["News of the week", "The school has a new roof.", "It cost less than the old one did."],
 ]
 
@@ -50,7 +52,8 @@ def examples_of(nlp):
 
 def trained(**changed):
     nlp = spacy.blank("en")
-    splitter = nlp.add_pipe("sentence_splitter", config={"model": MODEL | changed})
+    config = {"model": MODEL | changed, "abbreviations": ["Bldg. #"]}
+    splitter = nlp.add_pipe("sentence_splitter", config=config)
     examples = examples_of(nlp)
     nlp.initialize(lambda: examples)
     splitter.fit(examples)
@@ -123,3 +126,15 @@ def test_gold_that_begins_inside_a_token_is_no_boundary(nlp):
         token.is_sent_start = token.i in (0, 2)
     data = nlp.get_pipe("sentence_splitter").gold_data(Example(predicted, reference))
     assert data.tags == ("B", "I")
+
+
+def test_abbreviations_of_the_user(nlp):
+    splitter = nlp.get_pipe("sentence_splitter")
+
+    def probability(text):
+        return nlp(text)[3]._.sent_start_prob
+
+    unlisted = probability("the qtr. 4 was good")
+    splitter.abbreviations += ("Qtr. #",)
+    assert probability("the qtr. 4 was good") < 0.5 * unlisted
+    splitter.abbreviations = splitter.abbreviations[:1]

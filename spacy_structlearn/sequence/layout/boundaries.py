@@ -22,12 +22,13 @@ a whole:
               no sentence begins; of a word before a period: whether the text has it without one, or
               with one where no sentence ends
     CAPITALS  how much of the text is in capitals
+    STYLE     whether words behind other marks are in lower case, capitalised; the case of the first
+    LISTED    whether it is a listed abbreviation, always or only before a number
     LAYOUT    whether the text has line breaks, and blank lines, at all; and how long the paragraph
               is. Where paragraphs are marked, fewer sentences end without a mark inside of them
 
 CASE is the orthographic heuristic and the search for abbreviations of Kiss & Strunk (2006, sections
-4.1 and 4.3), with the document as its only source; what training data know of abbreviations and
-frequent openers is in the weights of words.
+4.1 and 4.3), with the document as its only source; LISTED is a list from other text.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from .data import Ints, Mask, Symbols
 LABELS = ("B", "I")
 COLUMNS = (
     *("GAP", "BREAK", "ROOM", "FULL", "LINE", "PLACE", "KIND", "QUOTE", "BRACKET"),
-    *("BEHIND", "AHEAD", "CASE", "CAPITALS", "LAYOUT"),
+    *("BEHIND", "AHEAD", "CASE", "CAPITALS", "STYLE", "LISTED", "LAYOUT"),
 )
 
 # Codes of GAP.
@@ -116,7 +117,7 @@ class Layout:
     starts, ends: int64 (n), characters; those of a later document are larger.
     breaks: int64 (n), line breaks between the token before and this one.
     kinds: int64 (n), codes of `word_kind`. words: uint64 (n), the same for equal words, whatever
-    their case.
+    their case. listed: int64 (n), 1 for abbreviations, 2 for those before numbers, 0 for others.
     """
 
     documents: Ints
@@ -125,10 +126,11 @@ class Layout:
     breaks: Ints
     kinds: Ints
     words: Symbols
+    listed: Ints
 
     def column(self, name: str) -> Symbols:
         """One of `COLUMNS`, uint64 (n); symbols of one column are not those of another one."""
-        columns = {"GAP": self.gaps, "KIND": self.kinds}
+        columns = {"GAP": self.gaps, "KIND": self.kinds, "LISTED": self.listed}
         values = columns[name] if name in columns else getattr(self, f"_{name.lower()}")()
         return np.asarray(values).astype(np.uint64)
 
@@ -287,6 +289,13 @@ class Layout:
         titles = capitalised / np.maximum(capitalised + lower, 1)
         codes = 3 * _bucket(all_upper, (0.1, 0.5)) + _bucket(titles, (0.03, 0.5))
         return codes[self.documents]
+
+    def _style(self) -> Ints:
+        behind = np.append(False, self._is_mark)[:-1] & (self.gaps != NONE) & ~self._is_first
+        is_lower, is_upper = self.kinds == LOWER, np.isin(self.kinds, (CAPITALISED, INITIAL))
+        lower, upper = (_elsewhere(behind & case, self.documents) for case in (is_lower, is_upper))
+        first = is_lower[self._is_first][self.documents]
+        return lower + 2 * upper + 4 * first
 
     def _layout(self) -> Ints:
         inside = ~self._is_first
