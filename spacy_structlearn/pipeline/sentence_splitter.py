@@ -73,9 +73,8 @@ class SentenceSplitterSettings(ComponentSettings):
     name: ClassVar[str] = "sentence_splitter"
     abbreviations: tuple[str, ...] = setting(
         (),
-        help="Words that may have a full stop inside a sentence, whatever their case. Those that "
-        'have it only before a number end in " #": "approx", "Vol. #". By default none, but the '
-        "built-in pipelines have a list that was learned from text.",
+        help="Words that may have a full stop inside a sentence, in any case, such as `approx`; "
+        "only before a number: `vol. #`. The built-in pipelines have a list learned from text.",
     )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
@@ -103,7 +102,7 @@ class SentenceSplitter(ChainComponent):
         """Convert the example to one sequence; None if the reference has no sentences."""
         if not example.reference.has_annotation("SENT_START"):
             return None
-        text = self._read([example.predicted])
+        text = _Text([example.predicted], self)
         if not len(text.positions):
             return None
         starts = np.array([start == 1 for start in example.get_aligned_sent_starts()])[
@@ -118,7 +117,7 @@ class SentenceSplitter(ChainComponent):
     def predict(self, docs: Sequence[Doc]) -> list[Boundaries]:
         """Predict the sentence starts of each Doc."""
         self.require_parameters()
-        text = self._read(docs)
+        text = _Text(docs, self)
         columns = self._columns(text.columns)
         offsets, known = text.layout.offsets, self._known(text)
         probabilities = marginals(self.parameters, columns, offsets, known)[:, self._label(_BEGINS)]
@@ -144,7 +143,7 @@ class SentenceSplitter(ChainComponent):
         self.require_parameters()
         if not isinstance(doc, Doc):
             raise StructlearnError("SL141", wanted="a Doc", kind=type(doc).__name__)
-        text = self._read([doc])
+        text = _Text([doc], self)
         columns = self._columns(text.columns)
         known = self._known(text)
         ids, scores = n_best(self.parameters, columns, text.layout.offsets, n, known)
@@ -171,10 +170,6 @@ class SentenceSplitter(ChainComponent):
         known[settled | blank_line] = self._label(_BEGINS)
         return known
 
-    def _read(self, docs: Sequence[Doc]) -> _Text:
-        listed = {_form(a.removesuffix(" #")): 1 + a.endswith(" #") for a in self.abbreviations}
-        return _Text(docs, self.estimator.attributes, self.name, listed)
-
 
 class _Text:
     """The n tokens of some Docs that are not white space, as arrays.
@@ -185,11 +180,12 @@ class _Text:
     layout: the layout of the text.
     """
 
-    def __init__(
-        self, docs: Sequence[Doc], attributes: Sequence[str], component: str, listed: dict[str, int]
-    ):
+    def __init__(self, docs: Sequence[Doc], splitter: SentenceSplitter):
+        attributes = splitter.estimator.attributes
+        forms = {a.removesuffix(" #").rstrip(".").lower(): a for a in splitter.abbreviations}
+        listed = {word: 1 + form.endswith(" #") for word, form in forms.items()}
         lexical = [name for name in attributes if name not in boundaries.COLUMNS]
-        tokens = read_tokens(docs, [*lexical, *_READ], component)
+        tokens = read_tokens(docs, [*lexical, *_READ], splitter.name)
         orth, lower, characters, lengths, self.preset = tokens.columns[:, len(lexical) :].T
         # The start of a sentence may be set at the white space before its first word.
         self.preset[tokens.offsets[:-1]] = _START
@@ -216,7 +212,9 @@ class _Text:
             breaks=breaks,
             kinds=np.array([word_kind(word) for word in types], dtype=np.int64)[numbers],
             words=lower,
-            listed=np.array([listed.get(_form(w), 0) for w in types], dtype=np.int64)[numbers],
+            listed=np.array([listed.get(w.rstrip(".").lower(), 0) for w in types], np.int64)[
+                numbers
+            ],
         )
         read = {name: tokens.columns[:, column] for column, name in enumerate(lexical)}
         # np.stack needs a column, and templates such as "bias" read none.
@@ -246,10 +244,6 @@ class _Text:
 @lru_cache(maxsize=1024)
 def _line_breaks(space: str) -> int:
     return len(f"{space}.".splitlines()) - 1
-
-
-def _form(abbreviation: str) -> str:
-    return abbreviation.rstrip(".").lower()
 
 
 make_sentence_splitter = factory(

@@ -148,7 +148,6 @@ def test_breaks_against_plain_python(text):
 
 
 def test_style_is_that_of_the_other_sentences():
-    found = column("STYLE", "we left. it rained. It snowed", "We left. it rained, Ann said.")
-    assert (found["It"], found["it"]) == (4 + 1, 0)
+    assert column("STYLE", "we left. it rained. It snowed")["It"] == 4 + 1
     assert column("STYLE", "We left. Nobody knew. it rained.")["it"] == 2
     assert column("LISTED", "See Vol. 3")["Vol"] == 1

@@ -27,8 +27,7 @@ a whole:
     LAYOUT    whether the text has line breaks, and blank lines, at all; and how long the paragraph
               is. Where paragraphs are marked, fewer sentences end without a mark inside of them
 
-CASE is the orthographic heuristic and the search for abbreviations of Kiss & Strunk (2006, sections
-4.1 and 4.3), with the document as its only source; LISTED is a list from other text.
+CASE is that of Kiss & Strunk (2006, sections 4.1 and 4.3) in the document; LISTED is from others.
 """
 
 from __future__ import annotations
@@ -224,8 +223,7 @@ class Layout:
 
     def _line(self) -> Ints:
         codes, lines = np.zeros_like(self.starts), self._breaks
-        lengths = self._line_lengths[lines - 1]
-        codes[self._line_starts[lines]] = 1 + _bucket(lengths, _LENGTHS)
+        codes[self._line_starts[lines]] = 1 + _bucket(self._line_lengths[lines - 1], _LENGTHS)
         return codes
 
     def _place(self) -> Ints:
@@ -246,17 +244,13 @@ class Layout:
         is_near = self._places - opened < _MAX_BRACKETED
         return (self._is_open("opening bracket", "closing bracket") & is_near).astype(np.int64)
 
-    @cached_property
-    def _is_mark(self) -> Mask:
-        return self.kinds <= _LAST_MARK
-
     def _behind(self) -> Ints:
-        last = np.maximum.accumulate(np.where(self._is_mark, self._places + 1, -1))
+        last = np.maximum.accumulate(np.where(self.kinds <= _LAST_MARK, self._places + 1, -1))
         return _bucket(self._places - np.maximum(last, self._paragraph_starts), _DISTANCES)
 
     def _ahead(self) -> Ints:
         n = len(self.starts)
-        following = np.where(self._is_mark, self._places, n)
+        following = np.where(self.kinds <= _LAST_MARK, self._places, n)
         following = np.minimum.accumulate(following[::-1])[::-1]
         begins = np.append(np.unique(self._paragraph_starts), n)
         end = begins[self._paragraphs + 1]
@@ -280,22 +274,20 @@ class Layout:
         return np.where(period, word, np.where(is_capital, capital, 0))
 
     def _capitals(self) -> Ints:
-        counts = [
+        upper, capitalised, lower = (
             np.bincount(self.documents, np.isin(self.kinds, codes))
             for codes in (UPPER, (CAPITALISED, INITIAL), LOWER)
-        ]
-        upper, capitalised, lower = counts
+        )
         all_upper = upper / np.maximum(upper + capitalised + lower, 1)
         titles = capitalised / np.maximum(capitalised + lower, 1)
         codes = 3 * _bucket(all_upper, (0.1, 0.5)) + _bucket(titles, (0.03, 0.5))
         return codes[self.documents]
 
     def _style(self) -> Ints:
-        behind = np.append(False, self._is_mark)[:-1] & (self.gaps != NONE) & ~self._is_first
+        new = np.roll(self.kinds <= _LAST_MARK, 1) & ~np.isin(self.gaps, (NONE, BEGINNING))
         is_lower, is_upper = self.kinds == LOWER, np.isin(self.kinds, (CAPITALISED, INITIAL))
-        lower, upper = (_elsewhere(behind & case, self.documents) for case in (is_lower, is_upper))
-        first = is_lower[self._is_first][self.documents]
-        return lower + 2 * upper + 4 * first
+        lower, upper = (_elsewhere(new & case, self.documents) for case in (is_lower, is_upper))
+        return lower + 2 * upper + 4 * is_lower[self._is_first][self.documents]
 
     def _layout(self) -> Ints:
         inside = ~self._is_first
@@ -303,9 +295,8 @@ class Layout:
             np.bincount(self.documents, is_break & inside) > 0
             for is_break in (self.breaks == 1, self.breaks > 1)
         )
-        of_text = has_breaks + 2 * has_blank_lines
         size = _bucket(np.bincount(self._paragraphs)[self._paragraphs], _TOKENS)
-        return of_text[self.documents] + 4 * size
+        return (has_breaks + 2 * has_blank_lines)[self.documents] + 4 * size
 
     def _last(self, kind: str) -> Ints:
         """The last token of a kind up to each one; -1 where there is none."""
