@@ -54,6 +54,7 @@ DEFAULT_MODEL = {
 SMALLEST = 0.01  # less probable boundaries are not stored
 _BEGINS, _GOES_ON = (LABELS.index(label) for label in ("B", "I"))
 _START, _NO_START = 1, 2**64 - 1  # spaCy's codes of SENT_START, as `Doc.from_array` takes them
+_kind = lru_cache(maxsize=1 << 14)(word_kind)  # of frequent words
 _READ = ("ORTH", "LOWER", "IDX", "LENGTH", "SENT_START")
 
 # SENT_START of all tokens of a Doc, and (token, probability) of the likely sentence starts.
@@ -105,9 +106,8 @@ class SentenceSplitter(ChainComponent):
         text = _Text([example.predicted], self)
         if not len(text.positions):
             return None
-        starts = np.array([start == 1 for start in example.get_aligned_sent_starts()])[
-            text.positions
-        ]
+        aligned = example.get_aligned_sent_starts()
+        starts = np.array([start == 1 for start in aligned])[text.positions]
         # White space before the first word is not a sentence.
         starts[0] = True
         columns = self._columns(text.columns, training=True)
@@ -210,7 +210,7 @@ class _Text:
             starts=starts,
             ends=ends,
             breaks=breaks,
-            kinds=np.array([word_kind(word) for word in types], dtype=np.int64)[numbers],
+            kinds=np.array([*map(_kind, types)], dtype=np.int64)[numbers],
             words=lower,
             listed=np.array([listed.get(w.rstrip(".").lower(), 0) for w in types], np.int64)[
                 numbers
