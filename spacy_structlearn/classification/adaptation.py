@@ -20,7 +20,7 @@ the smoothing as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from ..kernels.index import KeyIndex, group
 from ..learning.training import array_digest
 from ..optimize.lbfgs import LBFGS
-from ..serialization import nested
 from .features import ClassificationData, LabelledTable, symbol, tuple_keys
 from .linear.conditional import BIAS, LogLinearLikelihood, Sample, base_scores, feature_keys
 from .linear.log_linear import LogLinear
@@ -141,6 +140,7 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
     data are added, it goes on from the current weights, and the prior remains.
     """
 
+    parts: ClassVar[dict[str, Any]] = {"_optimizer": LBFGS}
     _optimizer: LBFGS
 
     def _add(self, data: Sequence[ClassificationData]) -> None:
@@ -206,12 +206,6 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
             base=self._base,
             names=self._names,
         )
-
-    def state(self) -> dict[str, Any]:
-        return {"optimizer": nested(self._optimizer.to_bytes())}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._optimizer = LBFGS.from_bytes(state["optimizer"].tobytes())
 
 
 def _weights_at(

@@ -20,12 +20,12 @@ import numpy as np
 
 from ..errors import StructlearnError
 from ..reading import read_bytes
-from ..serialization import DAMAGE, flag, pack, reading, restore, unpack
+from ..serialization import DAMAGE, Bytes, flag, pack, reading, restore, unpack
 from ..writing import write_bytes
 from .settings import Settings
 
 CHECKPOINT_SECONDS = 30
-KIND, _VERSION = "training", 1
+KIND, _VERSION = "training", 2
 _NOT_OURS = {"SL052", "SL053"}  # a file of another kind or an earlier version
 
 S = TypeVar("S", bound=Settings)
@@ -40,8 +40,8 @@ class Trainer(Generic[S]):
     """Improves parameters one step at a time; data can be added between steps.
 
     A subclass implements `_add`, `iterate`, `parameters` and `data_digest`. It also implements
-    `state` and `restore` if its state is more than the attributes in `saved`. Its constructor ends
-    with `self.add(data)`.
+    `state` and `restore` if its state is more than the attributes in `saved` and `parts`. Its
+    constructor ends with `self.add(data)`.
 
     Attributes:
     value: the objective at the current parameters; smaller is better.
@@ -51,6 +51,8 @@ class Trainer(Generic[S]):
 
     saved: ClassVar[tuple[str, ...]] = ()
     """Names of further attributes of the state: numbers, strings, arrays, lists of these."""
+    parts: ClassVar[dict[str, Any]] = {}
+    """Names and classes of attributes with `to_bytes` and `from_bytes`, which may be None."""
 
     def __init__(self, settings: S):
         self.settings = settings
@@ -83,7 +85,7 @@ class Trainer(Generic[S]):
 
     def state(self) -> dict[str, Any]:
         """Return the state for `serialization.pack` and `restore`."""
-        return {name: getattr(self, name) for name in self.saved}
+        return {name: getattr(self, name) for name in (*self.saved, *self.parts)}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         """Set the state. Returns False if it does not match the data or the settings.
@@ -93,6 +95,9 @@ class Trainer(Generic[S]):
         the state is invalid.
         """
         restore(self, self.saved, state)
+        for name, kind in self.parts.items():
+            part = state[name]
+            setattr(self, name, None if part is None else kind.from_bytes(part))
         return None
 
     def close(self) -> None:
@@ -142,7 +147,7 @@ class Trainer(Generic[S]):
             },
         )
 
-    def resume(self, state: bytes) -> bool:
+    def resume(self, state: Bytes) -> bool:
         """Continue from `to_bytes`. Returns False, and changes nothing, for other data or settings.
 
         Raises StructlearnError if the bytes are not a valid state.

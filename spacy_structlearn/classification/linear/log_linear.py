@@ -28,7 +28,6 @@ from numpy.typing import DTypeLike, NDArray
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
 from ...learning.weights import Feature, strongest
-from ...serialization import nested
 from ..classifier import Classifier, Step
 from ..features import Rows, Table, is_by_name
 from ..nets.bayes_net import BayesNet
@@ -192,7 +191,7 @@ class LogLinear(Classifier):
             "mirrored": mirrored,
             "bias": self.bias,
             "coefficients": self.coefficients,
-            "base": None if self.base is None else nested(self.base.to_bytes()),
+            "base": self.base,
             "l2": self.l2,
             "steps": self.steps,
             "named_keys": np.array(named, dtype=np.uint64),
@@ -230,7 +229,7 @@ class LogLinear(Classifier):
         if not all(np.isfinite(array).all() for array in (weights, bias, coefficients)):
             raise ValueError("a weight is not finite")
         if base is not None:
-            base = BayesNet.from_bytes(base.tobytes())
+            base = BayesNet.from_bytes(base)
             if list(base.labels) != labels:
                 raise ValueError("its labels are not those of its network")
         fields |= {

@@ -21,7 +21,6 @@ from ...errors import StructlearnError
 from ...learning.training import Trainer
 from ...optimize.lbfgs import LBFGS
 from ...parallel.shards import make_engine, split
-from ...serialization import nested
 from ..chart.compiled import compile_grammar
 from ..latent import training as latent
 from ..latent.model import LatentGrammar, Level
@@ -208,11 +207,10 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
 
     def state(self) -> dict[str, Any]:
         """The generative rounds, the trained levels, and the level in training."""
-        optimizer = self._optimizer
         return super().state() | {
             "levels": self._thetas,
             "lost": self._lost if self._objectives is None else self._objectives.lost,
-            "optimizer": None if optimizer is None else nested(optimizer.to_bytes()),
+            "optimizer": self._optimizer,
             "records": [list(astuple(record)) for record in self.records],
         }
 
@@ -223,7 +221,7 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         lost = np.array(state["lost"], dtype=np.int64)
         thetas = [np.array(theta, dtype=np.float64) for theta in state["levels"]]
         stored = state["optimizer"]
-        optimizer = None if stored is None else LBFGS.from_bytes(stored.tobytes())
+        optimizer = None if stored is None else LBFGS.from_bytes(stored)
         records = [
             LevelRecord(*[*record[:-1], ForestStatistics(*record[-1])])
             for record in state["records"]

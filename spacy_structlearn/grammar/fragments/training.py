@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ... import serialization
 from ...learning.training import Trainer
 from ...optimize.lbfgs import Vector
 from ...optimize.m_estimation import DualCoordinateDescent
@@ -211,8 +210,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
 
     def state(self) -> dict[str, Any]:
         """Return the state, without the statistics, which are computed again."""
-        dual = None if self._dual is None else serialization.nested(self._dual.to_bytes())
-        return super().state() | {"dual": dual}
+        return super().state() | {"dual": self._dual}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         self.begin()
@@ -222,6 +220,6 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
             if not self.has_grammars:
                 raise ValueError("weights without a grammar")
             new = self._new_dual().objective
-            dual = state["dual"].tobytes()
-            self._dual = DualCoordinateDescent.from_bytes(dual, new.counts, new.expectations)
+            data = new.counts, new.expectations
+            self._dual = DualCoordinateDescent.from_bytes(state["dual"], *data)
         return None

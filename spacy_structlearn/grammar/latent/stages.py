@@ -146,7 +146,7 @@ class StagedTrainer(TreebankTrainer[S]):
 
     def grammar(self, number: int) -> LatentGrammar:
         """Return a trained grammar, by its number."""
-        return LatentGrammar.from_bytes(self._grammars[number].tobytes())
+        return LatentGrammar.from_bytes(self._grammars[number])
 
     def parameters(self) -> Any:
         """The first grammar: the members that are trained, or before, the first one so far."""
@@ -171,12 +171,8 @@ class StagedTrainer(TreebankTrainer[S]):
             self._current.close()
 
     def state(self) -> dict[str, Any]:
-        current = self._current
-        return super().state() | {
-            "grammars": self._grammars,
-            "members": [nested(grammar.to_bytes()) for grammar in self._members],
-            "current": None if current is None else nested(current.to_bytes()),
-        }
+        parts = {"grammars": self._grammars, "members": self._members, "current": self._current}
+        return super().state() | parts
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         super().restore(state)
@@ -184,9 +180,9 @@ class StagedTrainer(TreebankTrainer[S]):
         if len(self._grammars) > self.n_grammars:
             raise ValueError(f"{len(self._grammars)} grammars of {self.n_grammars}")
         self._first = self.grammar(0) if self._grammars else None
-        self._members = [LatentGrammar.from_bytes(part.tobytes()) for part in state["members"]]
+        self._members = list(map(LatentGrammar.from_bytes, state["members"]))
         self._current = None
         if state["current"] is not None:
             self._current = self._new_stage()
-            return self._current.resume(state["current"].tobytes())
+            return self._current.resume(state["current"])
         return None

@@ -17,7 +17,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from spacy_structlearn.grammar.chart.passes._structures cimport *
-from spacy_structlearn.kernels.arrays cimport free_each, grow, reserve
+from spacy_structlearn.kernels.arrays cimport free_each, reserve
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
 from spacy_structlearn.kernels.vectors cimport (
     add_matvec,
@@ -68,11 +68,7 @@ cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
     if (n > MOST or reserve(<void**>&w.inside0, 4, &w.values_size, n)
             or reserve(<void**>&w.lower_number, 2, &w.numbers_size, f.n_items + 1)):
         return OUT_OF_MEMORY
-    if size > w.block_size:
-        if grow(<void**>&w.block, size, 4):
-            return OUT_OF_MEMORY
-        w.block_size = size
-    return PARSED
+    return OUT_OF_MEMORY if reserve(<void**>&w.block, 1, &w.block_size, size) else PARSED
 
 
 cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept nogil:
@@ -185,26 +181,11 @@ cdef bint has_tree(const Coarse* c, Work* w) noexcept nogil:
 cdef inline void unary_inside(const Fine* g, int rule, float* out, const float* child, float scale, int na,
                               int nc, bint best) noexcept nogil:
     """Add scale P(x -> y) child[y] to out[x], or put the larger one there."""
-    cdef const Entry* e
-    cdef const Entry* end
-    cdef const float* p
-    cdef float value
-    cdef int x, y
     if g.unary_offsets[rule] < 0:
-        e = g.unary_entries + g.unary_begins[rule]
-        end = g.unary_entries + g.unary_begins[rule + 1]
-        while e < end:
-            value = scale * e.value * child[e.pair]
-            out[e.parent] = max(out[e.parent], value) if best else out[e.parent] + value
-            e += 1
-        return
-    p = g.unary + g.unary_offsets[rule]
-    if not best:
-        add_matvec(out, p, child, na, nc, scale)
-        return
-    for x in range(na):
-        for y in range(nc):
-            out[x] = max(out[x], scale * p[x * nc + y] * child[y])
+        sparse_inside(g.unary_entries + g.unary_begins[rule],
+                      g.unary_entries + g.unary_begins[rule + 1], out, child, scale, best)
+    else:
+        dense_inside(g.unary + g.unary_offsets[rule], out, child, na, nc, scale, best)
 
 
 cdef inline float unary_outside(const Fine* g, int rule, const float* parent, const float* child, int power,
@@ -251,16 +232,16 @@ cdef inline float unary_outside(const Fine* g, int rule, const float* parent, co
     return q
 
 
-cdef inline void dense_inside(const float* p, float* out, const float* block, int na, int n,
+cdef inline void dense_inside(const float* p, float* out, const float* block, int na, int n, float scale,
                               bint best) noexcept nogil:
-    """Add P(x -> pair) block[pair] to out[x], or put the larger one there."""
+    """Add scale P(x -> pair) block[pair] to out[x], or put the larger one there."""
     cdef int x, y
     if not best:
-        add_matvec(out, p, block, na, n, 1.0)
+        add_matvec(out, p, block, na, n, scale)
         return
     for x in range(na):
         for y in range(n):
-            out[x] = max(out[x], p[x * n + y] * block[y])
+            out[x] = max(out[x], scale * p[x * n + y] * block[y])
 
 
 cdef inline void combine_outer(float* out, const float* b, const float* d, int nb, int nd, float factor,
@@ -296,11 +277,11 @@ cdef inline void combine_pairs(const Pair* pairs, int n, float* out, const float
 
 
 cdef inline void sparse_inside(const Entry* e, const Entry* end, float* out, const float* block,
-                               bint best) noexcept nogil:
-    """Add P(x -> pair) block[pair] to out[x], or put the larger one there."""
+                               float scale, bint best) noexcept nogil:
+    """Add scale P(x -> pair) block[pair] to out[x], or put the larger one there."""
     cdef float value
     while e < end:
-        value = e.value * block[e.pair]
+        value = scale * e.value * block[e.pair]
         out[e.parent] = max(out[e.parent], value) if best else out[e.parent] + value
         e += 1
 
@@ -609,10 +590,10 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
                 else:
                     combine_pairs(pairs, n, w.block, b, d, factor, best)
             if dense:
-                dense_inside(g.binary + g.binary_offsets[rule], out, w.block, na, n, best)
+                dense_inside(g.binary + g.binary_offsets[rule], out, w.block, na, n, 1.0, best)
             else:
                 sparse_inside(g.binary_entries + g.binary_begins[rule],
-                              g.binary_entries + g.binary_begins[rule + 1], out, w.block, best)
+                              g.binary_entries + g.binary_begins[rule + 1], out, w.block, 1.0, best)
         if g.extra:
             spread_groups(g, w, cell)
         for x in range(f.cell_unary[cell], first_unary):
@@ -797,10 +778,8 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z, const S
 cdef int reserve_packed(Work* w, Py_ssize_t items, Py_ssize_t begins, Py_ssize_t edges) noexcept nogil:
     """Make room for more items, begins and edges."""
     cdef Packed* p = &w.packed
-    if edges > w.places_size:
-        if grow(<void**>&w.place, edges + edges // 2, sizeof(Py_ssize_t)):
-            return -1
-        w.places_size = edges + edges // 2
+    if reserve(<void**>&w.place, 1, &w.places_size, edges, sizeof(Py_ssize_t)):
+        return -1
     edges += p.n_edges
     if (edges - p.n_edges > MOST or items + p.n_items > MOST
             or reserve(<void**>&p.items, 1, &p.items_size, 3 * (items + p.n_items))
@@ -1040,10 +1019,8 @@ cdef int read_tree(const Coarse* c, Work* w, const int32_t* items, const int32_t
 
 
 cdef inline int push(Work* w, int* n, int value) noexcept nogil:
-    if n[0] >= w.stack_size:
-        if grow(<void**>&w.stack, 2 * w.stack_size + 256, 4):
-            return OUT_OF_MEMORY
-        w.stack_size = 2 * w.stack_size + 256
+    if reserve(<void**>&w.stack, 1, &w.stack_size, n[0]):
+        return OUT_OF_MEMORY
     w.stack[n[0]] = value
     n[0] += 1
     return PARSED
