@@ -32,7 +32,7 @@ from .features import ClassificationData, LabelledTable, symbol, tuple_keys
 from .linear.conditional import BIAS, LogLinearLikelihood, Sample, base_scores, feature_keys
 from .linear.log_linear import LogLinear
 from .nets.bayes_net import BayesNet
-from .nets.counts import Group, JointCounts, Subset, join
+from .nets.counts import Group, JointCounts, Subset, cached, join
 from .settings import BayesNetSettings, ClassifierSettings, LogLinearSettings
 from .trainers import BayesNetTrainer, ClassifierTrainer, feature_names
 
@@ -58,16 +58,14 @@ class MergedCounts(JointCounts):
         pairs = zip(net.tables.keys, net.tables.counts, strict=True)
         self._stored = dict(zip(net.tables.subsets, pairs, strict=True))
 
+    @cached
     def group(self, subset: Subset) -> Group:
-        def make() -> Group:
-            new = JointCounts.group(self, subset)
-            keys = np.union1d(new.keys, self._stored.get(subset, _NOTHING)[0])
-            places = np.searchsorted(keys, new.keys).astype(np.int32)
-            counts = self._old_counts(subset, keys)
-            counts[places] += self.weight * new.counts
-            return Group(keys, places[new.ids], counts, KeyIndex(keys))
-
-        return self._cache.get(("merged", subset), make)
+        new = JointCounts.group(self, subset)
+        keys = np.union1d(new.keys, self._stored.get(subset, _NOTHING)[0])
+        places = np.searchsorted(keys, new.keys).astype(np.int32)
+        counts = self._old_counts(subset, keys)
+        counts[places] += self.weight * new.counts
+        return Group(keys, places[new.ids], counts, KeyIndex(keys))
 
     def n_values(self, variable: int) -> int:
         old = self._old.n_values[self._old.nodes.index(variable)]
