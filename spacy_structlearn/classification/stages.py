@@ -108,9 +108,6 @@ class Stages(Stored):
         }
         return super().from_fields(version, fields)
 
-    def __repr__(self) -> str:
-        return f"<Stages: {', '.join(self) or 'none'}; {len(self.labels)} labels>"
-
 
 def empty(settings: AnySettings) -> Any:
     """Return a model without labels."""

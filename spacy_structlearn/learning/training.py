@@ -29,9 +29,8 @@ KIND, _VERSION = "training", 2
 _NOT_OURS = {"SL052", "SL053"}  # a file of another kind or an earlier version
 
 S = TypeVar("S", bound=Settings)
-Callback = Callable[[int, str, int, float], None]
-"""Called between the parts of a step with a number, the phase, the iteration, and the
-log-likelihood or minus the objective."""
+Callback = Callable[[float], None]
+"""Called between the parts of a step with the log-likelihood or minus the objective."""
 
 logger = logging.getLogger("spacy_structlearn")
 
@@ -118,10 +117,10 @@ class Trainer(Generic[S]):
                 self.close()
         return not self.finished
 
-    def report(self, number: int, phase: str, iteration: int, value: float) -> None:
+    def report(self, value: float) -> None:
         """Call `on_iteration` after a part of a step; see `Callback`."""
         if self.on_iteration is not None:
-            self.on_iteration(number, phase, iteration, value)
+            self.on_iteration(value)
 
     def identity(self) -> str:
         """Return a string that is equal for data and settings with the same result of training."""
@@ -203,7 +202,7 @@ class Trainer(Generic[S]):
                 write_bytes(checkpoint, self.to_bytes())
                 saved = monotonic()
 
-        self.on_iteration = lambda *parts: report(-parts[-1])
+        self.on_iteration = lambda value: report(-value)
         try:
             goes_on = True
             while goes_on:

@@ -94,9 +94,8 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
 
     value: the objective at the current parameters.
     records: of the levels that are trained.
-    on_iteration: called after each E-step and each iteration of L-BFGS with the number of the round
-        or level, the phase ("split", "merge", "smooth" or "conditional"), the iteration, and the
-        log-likelihood or, in a conditional phase, minus the objective.
+    on_iteration: called after each E-step with the log-likelihood, and after each iteration of
+        L-BFGS with minus the objective.
     """
 
     _objectives: Objectives | None = None
@@ -175,7 +174,7 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         while optimizer.n_iterations < settings.conditional_iterations:
             more = optimizer.step(objective.value_and_grad)
             self.value = optimizer.value or 0.0
-            self.report(number, "conditional", optimizer.n_iterations, -self.value)
+            self.report(-self.value)
             if not more:
                 break
         theta = optimizer.x

@@ -149,11 +149,8 @@ def trainer(settings: MEstimatedGrammarSettings, parameters: Any, data: Trees) -
 class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
     """Trains q0, then the M-estimate. A step is a round of q0, or `PASSES` passes over the trees.
 
-    `value` is that of the grammar's own trainer, then the objective of M-estimation. Reports are
-    numbered 0.
+    `value` is that of the grammar's own trainer, then the objective of M-estimation.
     """
-
-    by_grammar = True
 
     def __init__(self, settings: MEstimatedGrammarSettings, data: Trees):
         super().__init__(settings, data, trainer_of_one)
@@ -185,7 +182,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
         for _ in range(PASSES):
             more = dual.n_iterations < most and dual.step()
             self.value = dual.value
-            self.report(0, "m_estimation", dual.n_iterations, -self.value)
+            self.report(-self.value)
             if not more or dual.n_iterations >= most:
                 return False
         return True

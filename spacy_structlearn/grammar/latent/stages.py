@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,7 +87,6 @@ class StagedTrainer(TreebankTrainer[S]):
     A step, and its value, is that of the current stage.
     """
 
-    by_grammar = False  # whether reports begin with the number of the grammar, not of the round
     _current: Trainer[Any] | None = None
 
     def __init__(self, settings: S, data: Any, trainer_of_one: TrainerOfOne):
@@ -102,10 +101,6 @@ class StagedTrainer(TreebankTrainer[S]):
     def plan(self, number: int) -> tuple[LatentGrammarSettings, Trees]:
         """The settings and the trees of a grammar, by its number."""
         return self.grammar_settings, self._trees
-
-    def report_stage(self, number: int, *parts: Any) -> None:
-        """Report an iteration of the grammar with this number."""
-        self.report(number if self.by_grammar else parts[0], *parts[1:])
 
     def begin(self) -> None:
         """Begin the training of the first grammar."""
@@ -130,7 +125,7 @@ class StagedTrainer(TreebankTrainer[S]):
         if self._current is None:
             self._current = self._new_stage()
         current, number = self._current, len(self._grammars)
-        current.on_iteration = partial(self.report_stage, number)
+        current.on_iteration = self.report
         more = current.step()
         self.value = current.value
         if more:
