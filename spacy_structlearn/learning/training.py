@@ -254,10 +254,8 @@ class Estimator:
 
     @property
     def strengths(self) -> tuple[float, ...]:
-        """Values of `strength` to choose from on held-out data; the first is the default.
-
-        Empty if the learner cannot learn on from trained parameters.
-        """
+        """Values of `strength` to choose from on held-out data, the default first; empty if the
+        learner cannot learn on from trained parameters."""
         return self.settings.strengths
 
     def initialize(

@@ -1,42 +1,14 @@
-"""Weights of log-linear models: the strongest ones, and models with fewer or rounded ones."""
+"""The strongest features of log-linear models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
-
-from ..errors import StructlearnError
-from .settings import check_argument
+from numpy.typing import NDArray
 
 Feature = tuple[str, int, str, float]
 """The name of a predicate, its key, the label, and the weight."""
-DTYPES = ("float16", "float32", "float64")
-"""The types in which weights are stored."""
-
-
-def compacted(model: Any, dtype: DTypeLike, threshold: float) -> dict[str, Any]:
-    """Return the arguments of a smaller model with (almost) the same predictions.
-
-    model: with keys, weights, names and storage. dtype: one of `DTYPES`, to which weights are
-        rounded and in which `to_bytes` stores them; in memory float16 is float32.
-    threshold: weights of at most this magnitude become 0, and keys without any weight are dropped.
-    Raises StructlearnError SL208 if a weight is too large for `dtype`, SL209 for another dtype.
-    """
-    storage = np.dtype(dtype).name
-    check_argument("dtype", storage, str, choices=DTYPES)
-    with np.errstate(over="ignore"):
-        weights = model.weights.astype(storage)
-    if not np.isfinite(weights).all():
-        raise StructlearnError("SL208", dtype=storage)
-    weights = weights.astype("float64" if storage == "float64" else "float32")
-    weights[np.abs(weights) <= threshold] = 0
-    used = weights.any(axis=1)
-    keys, names = model.keys[used], model.names
-    names = names and {key: names[key] for key in keys.tolist() if key in names}
-    return {"keys": keys, "weights": weights[used], "names": names, "storage": storage}
 
 
 def strongest(

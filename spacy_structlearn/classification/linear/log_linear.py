@@ -27,7 +27,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
-from ...learning.weights import DTYPES, Feature, compacted, strongest
+from ...learning.settings import check_argument
+from ...learning.weights import Feature, strongest
 from ..classifier import Classifier, Step
 from ..features import Rows, Table, is_by_name
 from ..nets.bayes_net import BayesNet
@@ -35,6 +36,7 @@ from ._log_linear import add_scores_of_values
 from .conditional import Template, base_scores, log_softmax, template_columns
 
 _DENSE, _SPARSE = 1, 2  # format versions, by how weights are stored
+_WEIGHT_DTYPES = ("float16", "float32", "float64")
 _SPARSE_OVERHEAD = 64  # maximum number of bytes for the name of an array
 
 
@@ -143,8 +145,25 @@ class LogLinear(Classifier):
         return "\n".join(lines)
 
     def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> LogLinear:
-        """Return a smaller model with (almost) the same predictions; see `compacted`."""
-        return self.replaced(**compacted(self, dtype, threshold))
+        """Return a smaller model with almost the same predictions.
+
+        dtype: "float16", "float32" or "float64", to which weights are rounded and in which
+            `to_bytes` stores them. In memory, float16 is float32.
+        threshold: weights up to this magnitude become zero; features without weights are dropped.
+        Raises StructlearnError if a weight is too large for `dtype`, or for another dtype.
+        """
+        storage = np.dtype(dtype).name
+        check_argument("dtype", storage, str, choices=_WEIGHT_DTYPES)
+        with np.errstate(over="ignore"):
+            rounded = self.weights.astype(storage)
+        if not np.isfinite(rounded).all():
+            raise StructlearnError("SL208", dtype=storage)
+        weights = rounded.astype("float64" if storage == "float64" else "float32")
+        weights[np.abs(weights) <= threshold] = 0
+        used = weights.any(axis=1)
+        keys = self.keys[used]
+        names = {key: self.names[key] for key in sorted(self.names.keys() & keys.tolist())}
+        return self.replaced(keys=keys, weights=weights[used], names=names, storage=storage)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         """Return what is stored.
@@ -186,7 +205,7 @@ class LogLinear(Classifier):
         if version == _SPARSE:
             weights = _dense(weights, fields.pop("nonzero"), shape)
         storage = weights.dtype.name
-        if storage not in DTYPES or named_keys.dtype != np.uint64:
+        if storage not in _WEIGHT_DTYPES or named_keys.dtype != np.uint64:
             raise ValueError("its keys or weights have the wrong type")
         if len(set(labels)) < len(labels) or len(set(variables)) < len(variables):
             raise ValueError("a label or a variable is there twice")

@@ -26,7 +26,7 @@ from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
 from ...learning.settings import check_argument
 from ...learning.stored import Stored
-from ...learning.weights import DTYPES, Feature, compacted, strongest
+from ...learning.weights import Feature, strongest
 from ...words.classes import NOT_SHARED, WordClasses, derive_columns, source_columns
 from ..layout import encoding as encodings
 from ..layout.data import AnyFloats, AnyInts, Floats, Ids, Ints, Mask, Symbols
@@ -40,6 +40,8 @@ from .states import (
     pair_states,
     previous_labels,
 )
+
+_WEIGHT_DTYPES = ("float16", "float32", "float64")
 
 
 class ChainModel(Stored):
@@ -302,9 +304,32 @@ class ChainModel(Stored):
         return strongest(*features, n, label, named=named)
 
     def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> ChainModel:
-        """Return a smaller model with (almost) the same predictions; see `compacted`."""
-        smaller = compacted(self, dtype, threshold)
-        return self.replaced(**smaller, transitions=self.transitions.copy())
+        """Return a smaller model with (almost) the same predictions.
+
+        dtype: "float16", "float32" or "float64", the precision to which weights are rounded and
+            with which `to_bytes` stores them; in memory float16 is float32.
+        threshold: weights of at most this magnitude become zero, and predicates without any
+            weight are dropped.
+        Raises StructlearnError SL208 if a weight is too large for `dtype`, SL209 for another dtype.
+        """
+        storage = np.dtype(dtype).name
+        check_argument("dtype", storage, str, choices=_WEIGHT_DTYPES)
+        # Overflow to infinity is reported below, with a code.
+        with np.errstate(over="ignore"):
+            weights = self.weights.astype(storage)
+        if not np.isfinite(weights).all():
+            raise StructlearnError("SL208", dtype=storage)
+        weights[np.abs(weights) <= threshold] = 0
+        used = weights.any(axis=1)
+        keys = self.keys[used]
+        return self.replaced(
+            keys=keys,
+            weights=weights[used],
+            transitions=self.transitions.copy(),
+            names=self.names
+            and {key: self.names[key] for key in keys.tolist() if key in self.names},
+            storage=storage,
+        )
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -399,7 +424,7 @@ class ChainModel(Stored):
         problem = self._problem_of_states() or self._problem_of_weights()
         if problem:
             raise StructlearnError("SL206", problem=problem)
-        check_argument("storage", self.storage, str, choices=DTYPES)
+        check_argument("storage", self.storage, str, choices=_WEIGHT_DTYPES)
         schemes = *encodings.SCHEMES, encodings.PLAIN
         check_argument("encoding", self.encoding, str, choices=schemes)
 
