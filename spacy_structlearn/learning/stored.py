@@ -76,8 +76,8 @@ class Stored:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        about = f": {self.describe().splitlines()[0]}" if hasattr(self, "describe") else ""
-        return f"<{type(self).__name__}{about}>"
+        about = self.describe() if hasattr(self, "describe") else ""
+        return f"<{type(self).__name__} {' '.join(about.split())[:90]}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)
