@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """From 64-bit keys to their places; see `index.pyx`."""
 
 cimport cython

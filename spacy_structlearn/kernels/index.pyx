@@ -94,6 +94,20 @@ def number_keys(const uint64_t[::1] keys):
     return firsts[:n_distinct].copy(), ids
 
 
+def number_rows(columns):
+    """Number the distinct rows of columns, uint64 (n) each, at least one; see `number_keys`."""
+    keys = np.zeros(len(columns[0]), dtype=np.uint64)
+    cdef uint64_t[::1] out = keys
+    cdef const uint64_t[::1] column
+    cdef Py_ssize_t i
+    for column in columns:
+        if column.shape[0] != out.shape[0]:
+            raise ValueError("columns must have the same length")
+        for i in range(out.shape[0]):
+            out[i] = mix(out[i] ^ column[i])
+    return number_keys(keys)
+
+
 def group(keys):
     """Number the distinct keys in ascending order.
 

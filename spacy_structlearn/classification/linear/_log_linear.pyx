@@ -16,7 +16,7 @@ import numpy as np
 from spacy_structlearn.kernels.checks cimport (
     check, check_ids, check_shape, check_starts, check_table,
 )
-from spacy_structlearn.kernels.hashing cimport extend
+from spacy_structlearn.kernels.hashing cimport extend, finalize
 from spacy_structlearn.kernels.index cimport KeyIndex
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
@@ -126,8 +126,6 @@ def add_scores_of_values(
     the state from which the key of each template begins.
     """
     cdef Py_ssize_t n_templates = seeds.shape[0], n_columns = weights.shape[1], i, k, j, c
-    cdef uint64_t key
-    cdef int32_t row
     check_shape(out, values.shape[0], n_columns)
     check(
         starts.shape[0] == n_templates + 1 and len(index) == weights.shape[0],
@@ -135,27 +133,49 @@ def add_scores_of_values(
     )
     check_starts(starts, columns.shape[0])
     check_ids(columns, 0, values.shape[1], "there is no such column")
-    cdef uint64_t[::1] keys = np.empty(n_templates, dtype=np.uint64)
-    cdef int32_t[::1] low = np.empty(n_templates, dtype=np.int32)
+    if not n_templates or not values.shape[0]:
+        return
+    # Rows are read in blocks of 8. Places in memory are far apart, so all that a block needs is requested
+    # before it is read.
+    cdef uint64_t[::1] firsts = np.asarray(seeds).copy()
+    cdef uint64_t[:, ::1] keys = np.empty((n_templates, 8), dtype=np.uint64)
+    cdef int32_t[:, ::1] found = np.empty((n_templates, 8), dtype=np.int32)
+    cdef Py_ssize_t begin, size
     with nogil:
-        for i in range(values.shape[0]):
-            # Places in memory are far apart, so all that a row needs is requested before it is read.
+        for k in range(n_templates):
+            firsts[k] = finalize(seeds[k] + 1)
+        for begin in range(0, values.shape[0], 8):
+            size = min(values.shape[0] - begin, 8)
             for k in range(n_templates):
-                key = seeds[k]
-                for j in range(starts[k], starts[k + 1]):
-                    key = extend(key, values[i, columns[j]])
-                keys[k] = key
-                PREFETCH(&index.buckets[key >> index.shift])
+                if starts[k] == starts[k + 1]:
+                    for i in range(size):
+                        keys[k, i] = seeds[k]
+                else:
+                    j = columns[starts[k]]
+                    for i in range(size):
+                        keys[k, i] = finalize(firsts[k] ^ values[begin + i, j])
+                for j in range(starts[k] + 1, starts[k + 1]):
+                    for i in range(size):
+                        keys[k, i] = extend(keys[k, i], values[begin + i, columns[j]])
+                for i in range(size):
+                    PREFETCH(&index.buckets[keys[k, i] >> index.shift])
             for k in range(n_templates):
-                low[k] = index.buckets[keys[k] >> index.shift]
-                if low[k] < weights.shape[0]:
-                    PREFETCH(&index.known[low[k]])
+                for i in range(size):
+                    found[k, i] = index.buckets[keys[k, i] >> index.shift]
+                    if found[k, i] < weights.shape[0]:
+                        PREFETCH(&index.known[found[k, i]])
             for k in range(n_templates):
-                row = index.row(keys[k], low[k])
-                if row >= 0:
-                    row = row if index.is_sorted else index.order[row]
-                    for c in range(n_columns):
-                        out[i, c] += weights[row, c]
+                for i in range(size):
+                    found[k, i] = index.row(keys[k, i], found[k, i])
+                    if found[k, i] >= 0:
+                        if not index.is_sorted:
+                            found[k, i] = index.order[found[k, i]]
+                        PREFETCH(&weights[found[k, i], 0])
+            for k in range(n_templates):
+                for i in range(size):
+                    if found[k, i] >= 0:
+                        for c in range(n_columns):
+                            out[begin + i, c] += weights[found[k, i], c]
 
 
 cdef inline double _logistic(double* score, int32_t label) noexcept nogil:
