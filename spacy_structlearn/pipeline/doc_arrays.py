@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from spacy.attrs import IDS, IS_SPACE, SENT_START
 from spacy.lang.lex_attrs import word_shape
 from spacy.strings import hash_string  # type: ignore[attr-defined] # its stubs lack it
-from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..arrays import Coded, cumulative
@@ -51,15 +51,7 @@ from .extensions.brackets import (
     sentences,
     tree,
 )
-from .extensions.span_groups import (
-    STORED_SPAN,
-    aligned_group,
-    bounds,
-    lower_bound,
-    scored_group,
-    spans_from,
-    stored_spans,
-)
+from .extensions.span_groups import aligned_group, bounds, lower_bound, scored_group, spans_from
 
 logger = logging.getLogger("spacy_structlearn")
 
@@ -293,14 +285,17 @@ class Spans(NamedTuple):
     ends: NDArray[np.int64]
 
     @classmethod
-    def of(cls, groups: Iterable[SpanGroup | None], firsts: Iterable[int] = (0,)) -> Spans:
-        """Return the spans of a group of each Doc. firsts: the number of tokens before each."""
-        # In their stored form, which is much faster than making Span objects.
-        stored = [b"" if group is None else stored_spans(group.to_bytes()) for group in groups]
-        own = np.frombuffer(b"".join(stored), dtype=STORED_SPAN)
-        sizes = [len(spans) // STORED_SPAN.itemsize for spans in stored]
-        shifts = np.repeat(np.fromiter(firsts, dtype=np.int64)[: len(sizes)], sizes)
-        return cls(own["label"].astype(np.uint64), own["start"] + shifts, own["end"] + shifts)
+    def of(cls, spans: Sequence[tuple[int, int, int]]) -> Spans:
+        """Return the spans given as (label, start, end)."""
+        labels, starts, ends = zip(*spans, strict=True) if spans else ((), (), ())
+        return cls(
+            np.array(labels, dtype=np.uint64), np.array(starts, np.int64), np.array(ends, np.int64)
+        )
+
+
+def ids_of_spans(spans: Iterable[Span], first: int = 0) -> list[tuple[int, int, int]]:
+    """Return (label, start, end) of spans. first: the number of tokens before their Doc."""
+    return [(span.label, first + span.start, first + span.end) for span in spans]
 
 
 CodedIds = Callable[[NDArray[np.uint64]], Coded]
@@ -358,39 +353,34 @@ class DocTrees:
         tokens = read_tokens(docs, ["ORTH", "TAG"], "", optional=["TAG"])
         self.rows, self.positions, self.doc_ids = tokens, tokens.positions, tokens.doc_ids
         self.scored = np.zeros(len(docs), dtype=bool)
-        groups: list[SpanGroup] = []
-        tags: list[SpanGroup | None] = []
+        spans: list[tuple[int, int, int]] = []
+        tags: list[tuple[int, int, int]] = []
         begins: list[int] = []  # of pieces
-        cuts: set[tuple[int, int]] = set()
         probabilities = [np.empty(0)]
         for number, (doc, first) in enumerate(zip(docs, tokens.firsts.tolist(), strict=False)):
             group, scores = scored_group(doc, CONSTITUENTS)
-            groups.append(group)
-            if joined := () if whole else cut_sentences(doc):
-                cuts |= {(first + start, first + end) for start, end in joined}
+            rows = np.arange(len(group))
+            if joined := {} if whole else cut_sentences(doc):
+                is_joined = [(span.start, span.end) in joined for span in group]
+                rows = np.flatnonzero(~np.array(is_joined, dtype=bool))
                 begins += [first + piece.start for piece in pieces(doc)]
+            spans += map(ids_of_spans(group, first).__getitem__, rows.tolist())
             # Without probabilities, brackets are certain.
-            probabilities.append(np.ones(len(group)) if scores is None else scores)
-            tags.append(aligned_group(doc, CONSTITUENT_TAGS))
+            probabilities.append(np.ones(len(rows)) if scores is None else scores[rows])
+            tags += ids_of_spans(aligned_group(doc, CONSTITUENT_TAGS) or (), first)
             self.scored[number] = scores is not None
-        brackets, coded = Spans.of(groups, tokens.firsts), partial(coded_ids, docs)
-        found = np.concatenate(probabilities)
-        if cuts:
-            bounds = zip(brackets.starts.tolist(), brackets.ends.tolist(), strict=True)
-            kept = np.array([own not in cuts for own in bounds], dtype=bool)
-            brackets, found = Spans(*(column[kept] for column in brackets)), found[kept]
+        brackets, coded = Spans.of(spans), partial(coded_ids, docs)
         indices = tokens.indices
         starts, ends = (np.searchsorted(indices, at) for at in (brackets.starts, brackets.ends))
         # Only the topmost bracket of a unary chain.
         self._keys, rows = np.unique(self._key(starts, ends), return_index=True)
-        self._probabilities = found[rows].astype(np.float64)
+        self._probabilities = np.concatenate(probabilities)[rows].astype(np.float64)
         if begins:
             tokens = tokens._replace(
                 offsets=np.union1d(tokens.offsets, np.searchsorted(indices, begins))
             )
         words, own_tags = (coded(column) for column in tokens.columns.T)
-        given = Spans.of(tags, tokens.firsts)
-        self.brackets = read_brackets(tokens, words, own_tags, brackets, given, coded)
+        self.brackets = read_brackets(tokens, words, own_tags, brackets, Spans.of(tags), coded)
         if min_confidence is not None:
             moves = [
                 (*np.searchsorted(indices, [first + token for token in move[:3]]).tolist(), move[3])

@@ -34,7 +34,7 @@ from ..sequence.layout.features import UNKNOWN
 from ..trees.chunks import POSSESSIVES
 from . import extensions
 from .chain_tagger import ChainComponent
-from .doc_arrays import Spans, Tokens, read_tokens
+from .doc_arrays import Tokens, read_tokens
 from .extensions import set_spans
 from .scorers import np_chunk_score
 from .training.factories import ComponentSettings, factory
@@ -218,10 +218,14 @@ class NPChunker(ChainComponent):
 
 def _brackets(docs: Sequence[Doc], tokens: Tokens) -> np.ndarray | None:
     """Get the brackets of all trees as rows of `tokens.columns`: int64 (n, 2), or None."""
-    groups = (extensions.aligned_group(doc, CONSTITUENTS) for doc in docs)
-    brackets = np.stack(Spans.of(groups, tokens.firsts)[1:], axis=1)
-    if not len(brackets):
+    bounds = [
+        (first + span.start, first + span.end)
+        for doc, first in zip(docs, tokens.firsts.tolist(), strict=False)
+        for span in extensions.aligned_group(doc, CONSTITUENTS) or ()
+    ]
+    if not bounds:
         return None
+    brackets = np.array(bounds)
     # The marker at the end of a phrase begins the next chunk (`trees.chunks`, rule 5).
     markers = [docs[0].vocab.strings[tag] for tag in POSSESSIVES]
     tags = np.concatenate([doc.to_array(TAG) for doc in docs])

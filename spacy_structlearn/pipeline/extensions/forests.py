@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spacy import symbols
 from spacy.attrs import IDS, IS_SPACE, ORTH, SENT_START
 from spacy.strings import hash_string  # type: ignore[attr-defined] # its stubs lack it
-from spacy.tokens import Doc, DocBin, Span, SpanGroup
+from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
 from ...arrays import Coded, cumulative
@@ -78,22 +78,24 @@ def doc_forest(
     tokens = doc_arrays.read_tokens(docs, attributes, "", optional=doc_arrays.SET_BY_COMPONENTS)
     if span is not None:
         tokens = _around(tokens, span)
-    words, coded = tokens.positions, partial(doc_arrays.coded_ids, docs)
+    firsts, coded = tokens.firsts.tolist(), partial(doc_arrays.coded_ids, docs)
 
     def spans(key: str) -> doc_arrays.Spans:
-        found: list[SpanGroup | None] = []
-        for doc in docs:
+        found: list[tuple[int, int, int]] = []
+        for doc, first in zip(docs, firsts, strict=False):
             group = span_groups.aligned_group(doc, key)
-            if group is None and key == CONSTITUENTS and len(doc):
-                raise StructlearnError("SL020", text=doc.text[:40])
-            if group is not None and span is not None:
-                begin, last = (
-                    words[[0, -1]].tolist() if len(tokens.positions) else (0, -1)
+            if group is None:
+                if key == CONSTITUENTS and len(doc):
+                    raise StructlearnError("SL020", text=doc.text[:40])
+            elif span is None:
+                found += doc_arrays.ids_of_spans(group, first)
+            elif len(tokens.positions):
+                begin, last = tokens.positions[[0, -1]].tolist()
+                inside = span_groups.spans_from(
+                    group, span_groups.lower_bound(group, begin, len(doc)), last + 1
                 )
-                first = span_groups.lower_bound(group, begin, len(doc))
-                group = SpanGroup(doc, spans=[*span_groups.spans_from(group, first, last + 1)])
-            found.append(group)
-        return doc_arrays.Spans.of(found, tokens.firsts)
+                found += doc_arrays.ids_of_spans(inside)
+        return doc_arrays.Spans.of(found)
 
     def column(tokens: doc_arrays.Tokens, name: str) -> Coded:
         ids = tokens.columns[:, attributes.index(name)]
