@@ -69,25 +69,15 @@ TEMPLATES = {
 }
 
 
-OF_SOURCE = {
-    HEAD: _templates("s+q+place s+q+prev+next s+q+be+is_v+set s+p+t+place s+p+w"),
-    SISTER: _templates("s+r+q+side s+r+t+t2+side s+r+p+l+prev+next+side s+r+w+side"),
-    LABEL: _templates("s+q+t2 s+q+first"),
-}
-
-
-def dependency_templates(stage: str, source: bool = False) -> list[list[str]]:
+def dependency_templates(stage: str) -> list[list[str]]:
     """Get the templates of one stage of `tree_dependencies`, for `LogLinear`.
 
     stage: "heads", "sisters" or "labels".
-    source: adds templates that tell gold trees from predicted ones, which have probabilities. With
-        training on both, gold trees are then read better, and predicted ones slightly worse.
     Raises StructlearnError for another name.
     """
     if stage not in TEMPLATES:
         raise StructlearnError("SL039", stage=repr(stage), known=", ".join(STAGES))
-    more = OF_SOURCE[stage] if source else ()
-    return [list(template) for template in (*TEMPLATES[stage], *more)]
+    return [list(template) for template in TEMPLATES[stage]]
 
 
 @lru_cache(maxsize=65536)
@@ -141,8 +131,6 @@ class Choices:
         self.place = np.full(n + 1, m)  # in children, m for a root
         self.place[kids] = np.arange(m)
         self.above = above = p.parents[kids]
-        # Gold trees and predicted ones share most features, and have some of their own.
-        self.source = _small(p.predicted)[p.tree_ids]
         self.first, self.size = p.firsts[above], p.sizes[above]
         self.rank = p.ranks[kids].astype(np.int64)
         self.label = _padded(self.tops[kids])
@@ -211,7 +199,6 @@ class Choices:
         after = self.tags[np.minimum(last + 1, len(self.tags) - 1)]
         same_tree = self._same_tree(above, last + 1)
         return {
-            "s": self.source[above],
             "q": _joined(low, label),
             "p": low,
             "p_top": self.tops[above],
@@ -313,7 +300,6 @@ class Choices:
         same = (label2 == self.label[head]) + 2 * (self.tags[other] == self.tags[main])
         side = distance > 0
         return {
-            "s": self.source[above],
             "r": _small(role),
             "side": _small(side),
             "l": label,
@@ -398,7 +384,6 @@ class Choices:
         cc, commas = cc[end] - cc[begin], commas[end] - commas[begin]
         distance = np.searchsorted([1, 2, 3, 4, 7, 12], np.abs(own - other), "right")
         return {
-            "s": self.source[above],
             "q": _joined(low, label, side),
             "p": low,
             "l": label,

@@ -43,7 +43,7 @@ class SeveralTrees(NamedTuple):
     """One or several trees of each sentence of some Docs.
 
     rows: the words of the Docs. brackets: of all trees. origins, tree_ids: which word each word of
-    a tree is, and its tree. weights: of the trees. predicted: whether each has probabilities.
+    a tree is, and its tree. weights: of the trees.
     """
 
     rows: Tokens
@@ -51,7 +51,6 @@ class SeveralTrees(NamedTuple):
     origins: NDArray[np.int64]
     tree_ids: NDArray[np.int64]
     weights: NDArray[np.float64]
-    predicted: NDArray[np.bool_]
 
 
 def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
@@ -84,11 +83,8 @@ def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
     labels = [label for _, parse in trees for label in parse.labels]
     tags = [tag for _, parse in trees for tag in parse.tags]
     words = coded_ids(docs, rows.columns[:, 0])
-    predicted = np.ones(len(sentences), dtype=bool)
     if len(without):
-        found = DocTrees(docs, whole=True)
-        own, doc_ids = found.brackets, rows.doc_ids[rows.offsets[without]]
-        predicted[len(trees) :] = found.scored[doc_ids]
+        own = DocTrees(docs, whole=True).brackets
         bounds = np.searchsorted(own.starts, rows.offsets)
         kept = ranges(bounds[without], np.diff(bounds)[without])
         moved = np.repeat(begins[len(trees) : -1] - rows.offsets[without], np.diff(bounds)[without])
@@ -105,4 +101,4 @@ def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
     np.maximum.at(best, sentences[: len(trees)], logs)
     weights = np.exp(POWER * (logs - best[sentences[: len(trees)]]))
     weights = np.append(weights, np.ones(len(without)))
-    return SeveralTrees(rows, brackets.rooted(ROOT), origins, tree_ids, weights, predicted)
+    return SeveralTrees(rows, brackets.rooted(ROOT), origins, tree_ids, weights)

@@ -35,7 +35,7 @@ from ...trees.nodes import Brackets
 from .. import extensions
 from ..doc_arrays import gold_trees, has_gold_tokens, is_tagged, missing_for_trees
 from ..extensions import set_spans
-from ..extensions.span_groups import scored_group, words_of
+from ..extensions.span_groups import words_of
 from ..scorers import dependency_score
 from ..storage.alternatives import several_trees
 from ..training.batch_trainable import BatchTrainable
@@ -154,9 +154,7 @@ class TreeDependencies(BatchTrainable):
         labels = [label if (label := self._label(t.dep_)) in known else None for t in tokens]
         if not words:
             return None
-        predicted = scored_group(doc, CONSTITUENTS)[1] is not None
-        brackets = Brackets.of(tree for _, tree in pairs)
-        phrases = self._phrases(brackets, np.full(len(pairs), predicted))
+        phrases = PhraseTrees(Brackets.of(tree for _, tree in pairs), self.head_rules)
         choices = gold_choices(phrases, np.array(heads, dtype=np.int64), labels)
         data = {
             stage: ClassificationData(_table(columns), tuple(answers))
@@ -164,9 +162,6 @@ class TreeDependencies(BatchTrainable):
             if answers
         }
         return data or None
-
-    def _phrases(self, brackets: Brackets, predicted: NDArray[np.bool_]) -> PhraseTrees:
-        return PhraseTrees(brackets, self.head_rules, predicted)
 
     def calibrate(self, examples: Iterable[Example]) -> tuple[float, float]:
         """Fit the probabilities of arcs to gold arcs that were not trained on.
@@ -209,7 +204,7 @@ class TreeDependencies(BatchTrainable):
             self._check(doc)
         with uncollected():
             trees = several_trees(docs)
-            phrases = self._phrases(trees.brackets, trees.predicted)
+            phrases = PhraseTrees(trees.brackets, self.head_rules)
             possible = possible_arcs(phrases, self._score)
             weights, origins = trees.weights[trees.tree_ids], trees.origins
             own = possible.dependents
