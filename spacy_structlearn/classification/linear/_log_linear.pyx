@@ -140,7 +140,8 @@ def add_scores_of_values(
     cdef uint64_t[::1] firsts = np.asarray(seeds).copy()
     cdef uint64_t[:, ::1] keys = np.empty((n_templates, 8), dtype=np.uint64)
     cdef int32_t[:, ::1] found = np.empty((n_templates, 8), dtype=np.int32)
-    cdef Py_ssize_t begin, size
+    cdef int32_t[::1] rows = np.empty(n_templates, dtype=np.int32)
+    cdef Py_ssize_t begin, size, hits
     with nogil:
         for k in range(n_templates):
             firsts[k] = finalize(seeds[k] + 1)
@@ -164,18 +165,20 @@ def add_scores_of_values(
                     found[k, i] = index.buckets[keys[k, i] >> index.shift]
                     if found[k, i] < weights.shape[0]:
                         PREFETCH(&index.known[found[k, i]])
-            for k in range(n_templates):
-                for i in range(size):
-                    found[k, i] = index.row(keys[k, i], found[k, i])
-                    if found[k, i] >= 0:
-                        if not index.is_sorted:
-                            found[k, i] = index.order[found[k, i]]
-                        PREFETCH(&weights[found[k, i], 0])
-            for k in range(n_templates):
-                for i in range(size):
-                    if found[k, i] >= 0:
-                        for c in range(n_columns):
-                            out[begin + i, c] += weights[found[k, i], c]
+            for i in range(size):
+                hits = 0
+                for k in range(n_templates):
+                    # Without a branch, which could not be predicted.
+                    rows[hits] = index.row(keys[k, i], found[k, i])
+                    hits += rows[hits] >= 0
+                if not index.is_sorted:
+                    for k in range(hits):
+                        rows[k] = index.order[rows[k]]
+                for k in range(hits):
+                    PREFETCH(&weights[rows[k], 0])
+                for k in range(hits):
+                    for c in range(n_columns):
+                        out[begin + i, c] += weights[rows[k], c]
 
 
 cdef inline double _logistic(double* score, int32_t label) noexcept nogil:
