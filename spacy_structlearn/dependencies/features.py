@@ -110,15 +110,14 @@ class Choices:
 
     def __init__(self, phrases: PhraseTrees):
         self.phrases = p = phrases
-        with np.errstate(over="ignore"):
-            names = _symbols(p.names)
-            self.tops, self.lows = names[p.tops], names[p.lows]
-            texts = [None if text is None else text.lower() for text in p.words.texts]
-            self.words = _padded(_symbols(texts)[p.words.codes])
-            self.suffixes = _padded(_symbols([t and t[-3:] for t in texts])[p.words.codes])
-            self.tags = _padded(_symbols(p.word_tags.texts)[p.word_tags.codes])
-            self.is_copula = _padded(np.array([t in COPULAS for t in texts])[p.words.codes])
-            self._of_phrases()
+        names = _symbols(p.names)
+        self.tops, self.lows = names[p.tops], names[p.lows]
+        texts = [None if text is None else text.lower() for text in p.words.texts]
+        self.words = _padded(_symbols(texts)[p.words.codes])
+        self.suffixes = _padded(_symbols([t and t[-3:] for t in texts])[p.words.codes])
+        self.tags = _padded(_symbols(p.word_tags.texts)[p.word_tags.codes])
+        self.is_copula = _padded(np.array([t in COPULAS for t in texts])[p.words.codes])
+        self._of_phrases()
 
     def _is(self, labels: NDArray, wanted: frozenset[str]) -> NDArray[np.bool_]:
         return np.array([name in wanted for name in self.phrases.names])[labels]
@@ -171,10 +170,6 @@ class Choices:
 
     def heads(self) -> Columns:
         """Return the features of all children: whether each is the head child."""
-        with np.errstate(over="ignore"):
-            return self._heads()
-
-    def _heads(self) -> Columns:
         p = self.phrases
         kids, above = p.children, self.above
         places, m = np.arange(len(kids)), len(kids)
@@ -282,10 +277,6 @@ class Choices:
         places, sisters: in `children`. head: the place of the head child of each phrase. words: the
         head word of each phrase.
         """
-        with np.errstate(over="ignore"):
-            return self._sisters(places, sisters, head, words)
-
-    def _sisters(self, places: Numbers, sisters: Numbers, head: Numbers, words: Numbers) -> Columns:
         p = self.phrases
         kids, above = p.children, self.above[places]
         head = head[above]
@@ -358,10 +349,6 @@ class Choices:
 
     def labels(self, places: Numbers, sisters: Numbers, head: Numbers, words: Numbers) -> Columns:
         """Return the features of the labels of arcs; for the arguments see `sisters`."""
-        with np.errstate(over="ignore"):
-            return self._labels(places, sisters, head, words)
-
-    def _labels(self, places: Numbers, sisters: Numbers, head: Numbers, words: Numbers) -> Columns:
         p = self.phrases
         kids, above = p.children, self.above[places]
         head = head[above]
