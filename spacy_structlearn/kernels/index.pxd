@@ -33,8 +33,6 @@ cdef class KeyIndex:
                 low += 1
             return low if low < high else -1
         # Without branches, which could not be predicted: it is one of the next four, or none.
-        cdef int32_t found = (
-            (self.known[low] == key) + 2 * (self.known[low + 1] == key)
-            + 3 * (self.known[low + 2] == key) + 4 * (self.known[low + 3] == key)
-        )
+        cdef int32_t found = (self.known[low] == key) + 2 * (self.known[low + 1] == key)
+        found += 3 * (self.known[low + 2] == key) + 4 * (self.known[low + 3] == key)
         return low + found - 1 if found else -1

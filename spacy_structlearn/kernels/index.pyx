@@ -27,13 +27,8 @@ cdef class KeyIndex:
         self.original = np.asarray(keys)
         self.known = keys
         self.shift = 64 - bits
-        self.is_sorted = True
+        self.is_sorted = bool((self.original[1:] > self.original[:-1]).all())
         self.buckets = np.zeros((1 << bits) + 1, dtype=np.int32)
-        with nogil:
-            for i in range(1, n):
-                if keys[i] <= keys[i - 1]:
-                    self.is_sorted = False
-                    break
         if not self.is_sorted:
             order = np.argsort(self.original)
             ascending = self.original[order]
@@ -92,20 +87,6 @@ def number_keys(const uint64_t[::1] keys):
                 n_distinct += 1
             numbers[i] = slots[slot]
     return firsts[:n_distinct].copy(), ids
-
-
-def number_rows(columns):
-    """Number the distinct rows of columns, uint64 (n) each, at least one; see `number_keys`."""
-    keys = np.zeros(len(columns[0]), dtype=np.uint64)
-    cdef uint64_t[::1] out = keys
-    cdef const uint64_t[::1] column
-    cdef Py_ssize_t i
-    for column in columns:
-        if column.shape[0] != out.shape[0]:
-            raise ValueError("columns must have the same length")
-        for i in range(out.shape[0]):
-            out[i] = mix(out[i] ^ column[i])
-    return number_keys(keys)
 
 
 def group(keys):

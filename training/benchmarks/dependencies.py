@@ -39,7 +39,7 @@ import spacy_structlearn
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.dependencies import attachment_score
 from training.benchmarks import morphology
-from training.benchmarks.encoder import fastest, folders_of, read
+from training.benchmarks.encoder import fastest, folders_of
 from training.common.command import Figures, options, run_parts
 from training.common.ewt import read_documents
 from training.common.jackknife import untagged
@@ -152,15 +152,15 @@ def speed(name: str, nlp: Language, args: Any) -> Figures:
     texts = [doc.text for doc in gold_docs(nlp, args)]
     n = sum(not token.is_space for text in texts for token in nlp.make_doc(text))
     parser = nlp.get_pipe("constituency_parser")
-    kept, run = parser.probable_trees, partial(read, nlp, texts)
+    kept = parser.probable_trees
 
-    def without() -> None:
+    def without() -> Iterator[Doc]:
         parser.probable_trees = 0
         with nlp.select_pipes(disable=[COMPONENT, morphology.COMPONENT]):
-            run()
+            yield from nlp.pipe(texts)
         parser.probable_trees = kept
 
-    best = fastest({"with": run, "without": without}, args.runs)
+    best = fastest({"with": partial(nlp.pipe, texts), "without": without}, args.runs)
     ratio = {"ratio": best["without"] / best["with"], "words_per_cpu_s": n / best["with"]}
     return {f"{name}.speed.{key}": value for key, value in ratio.items()}
 

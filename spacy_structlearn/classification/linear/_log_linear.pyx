@@ -16,7 +16,7 @@ import numpy as np
 from spacy_structlearn.kernels.checks cimport (
     check, check_ids, check_shape, check_starts, check_table,
 )
-from spacy_structlearn.kernels.hashing cimport extend, finalize
+from spacy_structlearn.kernels.hashing cimport extend
 from spacy_structlearn.kernels.index cimport KeyIndex
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
 
@@ -120,12 +120,12 @@ def add_scores_of_values(
 ):
     """Add to `out`, float64 (n, n_columns), the weights of the features of each row.
 
-    They are those that `index` finds for the keys of `feature_keys`; there are no arrays of keys.
     values: uint64 (n, n_variables), the symbols of each row. columns: the variables of the
     templates, those of template k from starts[k] to starts[k + 1]. seeds: uint64 (n_templates),
     the state from which the key of each template begins.
     """
     cdef Py_ssize_t n_templates = seeds.shape[0], n_columns = weights.shape[1], i, k, j, c
+    cdef Py_ssize_t begin, size, hits
     check_shape(out, values.shape[0], n_columns)
     check(
         starts.shape[0] == n_templates + 1 and len(index) == weights.shape[0],
@@ -133,29 +133,17 @@ def add_scores_of_values(
     )
     check_starts(starts, columns.shape[0])
     check_ids(columns, 0, values.shape[1], "there is no such column")
-    if not n_templates or not values.shape[0]:
-        return
-    # Rows are read in blocks of 8. Places in memory are far apart, so all that a block needs is requested
-    # before it is read.
-    cdef uint64_t[::1] firsts = np.asarray(seeds).copy()
+    # Places in memory are far apart, so all that 8 rows need is requested before it is read.
     cdef uint64_t[:, ::1] keys = np.empty((n_templates, 8), dtype=np.uint64)
     cdef int32_t[:, ::1] found = np.empty((n_templates, 8), dtype=np.int32)
     cdef int32_t[::1] rows = np.empty(n_templates, dtype=np.int32)
-    cdef Py_ssize_t begin, size, hits
     with nogil:
-        for k in range(n_templates):
-            firsts[k] = finalize(seeds[k] + 1)
         for begin in range(0, values.shape[0], 8):
             size = min(values.shape[0] - begin, 8)
             for k in range(n_templates):
-                if starts[k] == starts[k + 1]:
-                    for i in range(size):
-                        keys[k, i] = seeds[k]
-                else:
-                    j = columns[starts[k]]
-                    for i in range(size):
-                        keys[k, i] = finalize(firsts[k] ^ values[begin + i, j])
-                for j in range(starts[k] + 1, starts[k + 1]):
+                for i in range(size):
+                    keys[k, i] = seeds[k]
+                for j in range(starts[k], starts[k + 1]):
                     for i in range(size):
                         keys[k, i] = extend(keys[k, i], values[begin + i, columns[j]])
                 for i in range(size):
@@ -168,13 +156,10 @@ def add_scores_of_values(
             for i in range(size):
                 hits = 0
                 for k in range(n_templates):
-                    # Without a branch, which could not be predicted.
                     rows[hits] = index.row(keys[k, i], found[k, i])
                     hits += rows[hits] >= 0
-                if not index.is_sorted:
-                    for k in range(hits):
-                        rows[k] = index.order[rows[k]]
                 for k in range(hits):
+                    rows[k] = rows[k] if index.is_sorted else index.order[rows[k]]
                     PREFETCH(&weights[rows[k], 0])
                 for k in range(hits):
                     for c in range(n_columns):

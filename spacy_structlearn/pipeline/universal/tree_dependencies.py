@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,7 +28,7 @@ from ...dependencies.features import LABEL, STAGES, Columns
 from ...dependencies.phrases import PhraseTrees
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, DEPENDENCIES
-from ...kernels.index import number_rows
+from ...kernels.index import mix_pairs, number_keys
 from ...learning.settings import setting
 from ...reading import uncollected
 from ...trees.heads import COLLINS, HeadRules
@@ -244,7 +245,7 @@ class TreeDependencies(BatchTrainable):
             return np.full(n, 0.5)
         names = classifier.used
         # Most choices are the same in several trees of a sentence.
-        firsts, numbers = number_rows([columns[name] for name in names])
+        firsts, numbers = number_keys(reduce(mix_pairs, map(columns.__getitem__, names)))
         found = classifier.predict_proba(_table(columns, names, firsts))
         return found[numbers, classifier.labels.index(YES)]
 
