@@ -151,7 +151,7 @@ def speed(name: str, nlp: Language, args: Any) -> Figures:
     """Return words per CPU second, and the ratio to those without the two components."""
     texts = [doc.text for doc in gold_docs(nlp, args)]
     n = sum(not token.is_space for text in texts for token in nlp.make_doc(text))
-    parser = nlp.get_pipe("constituency_parser")
+    parser: Any = nlp.get_pipe("constituency_parser")
     kept = parser.probable_trees
 
     def without() -> Iterator[Doc]:
