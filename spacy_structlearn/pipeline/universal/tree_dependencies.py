@@ -272,8 +272,9 @@ class TreeDependencies(BatchTrainable):
         White space depends on the token before it, and at the beginning of a sentence on the first
         word; where there is no word, on itself.
         """
-        add = self.vocab.strings.add
-        ids = {label: add(label) for label in (SPACE, ROOT, *self.labels)}
+        # A Doc may have another vocab, with the same ids.
+        for strings in {id(doc.vocab): doc.vocab.strings for doc in docs}.values():
+            ids = {label: strings.add(label) for label in (SPACE, ROOT, *self.labels)}
         for doc, reading in zip(docs, readings, strict=True):
             words, own = reading.words, list(map(ids.__getitem__, reading.labels))
             scores = np.asarray(reading.probabilities, dtype=np.float32)
