@@ -48,14 +48,12 @@ from .extensions.chunks import with_candidates
 from .extensions.constraints import PIECE, Constraints, by_sentence, cut, read_constraints
 from .extensions.span_groups import N_TOKENS, words_of
 from .scorers import constituency_score
-from .storage.alternatives import set_alternatives
+from .storage.alternatives import Bracket, set_alternatives
 from .training.batch_trainable import BatchTrainable, Transient
 from .training.factories import ComponentSettings, factory
 
 TAGS = ("ignore", "prior", "require")
 FALLBACK, UNMET = "fallback", "constraints"
-
-Bracket = tuple[str, int, int, float]  # label, start, end, probability
 
 extensions.register()
 

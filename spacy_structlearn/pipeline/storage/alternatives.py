@@ -15,10 +15,14 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from ...arrays import Coded, cumulative, ranges
+from ...groups import CONSTITUENTS
 from ...trees.nodes import Brackets
 from ...trees.parse import Parse
 from ..doc_arrays import DocTrees, Tokens, coded_ids, read_tokens
 from ..extensions.brackets import ROOT
+from ..extensions.span_groups import scored_group, set_spans
+
+Bracket = tuple[str, int, int, float]  # label, start, end, probability
 
 POWER = 0.5
 """Of the probabilities of trees, which makes them flatter."""
@@ -32,6 +36,32 @@ _TREES: WeakKeyDictionary[Doc, Mapping[int, list[Parse]]] = WeakKeyDictionary()
 def set_alternatives(doc: Doc, trees: Mapping[int, list[Parse]]) -> None:
     """Keep the trees of the sentences of a Doc, by the first word of each, a token."""
     _TREES[doc] = trees
+
+
+def replace_trees(doc: Doc, trees: Mapping[int, Sequence[Bracket]]) -> None:
+    """Replace the trees of sentences, by the first word of each; their alternatives are forgotten.
+
+    A bracket that was there before keeps its probability.
+    """
+    group, scores = scored_group(doc, CONSTITUENTS)
+    brackets = [
+        (*place, 1.0 if scores is None else float(scores[row]))
+        for row, place in enumerate((span.label_, span.start, span.end) for span in group)
+    ]
+    ranges = [(first, max(end for _, _, end, _ in own)) for first, own in trees.items()]
+    before = {bracket[:3]: bracket[3] for bracket in brackets}
+    kept = [
+        bracket
+        for bracket in brackets
+        if not any(first <= bracket[1] and bracket[2] <= last for first, last in ranges)
+    ]
+    new = [(*b[:3], before.get(b[:3], b[3])) for own in trees.values() for b in own]
+    brackets = sorted([*kept, *new], key=lambda bracket: (bracket[1], -bracket[2]))
+    attrs = group.attrs
+    probs = np.array([bracket[3] for bracket in brackets], dtype=np.float32)
+    set_spans(doc, CONSTITUENTS, [bracket[:3] for bracket in brackets], probs)
+    doc.spans[CONSTITUENTS].attrs.update({**attrs, "scores": probs})
+    _TREES[doc] = {key: own for key, own in _TREES.get(doc, {}).items() if key not in trees}
 
 
 def _likely(trees: Sequence[Parse]) -> list[Parse]:
