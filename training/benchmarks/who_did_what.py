@@ -128,7 +128,9 @@ def paired(found: Iterable[Proposition], rows: Iterable[Row]) -> Iterator[tuple[
     for row in rows:
         same = [proposition for proposition in waiting if proposition.did == row.did]
         best = max(
-            same, key=lambda p: sum(n_right(p, row, cell) for cell in CELLS), default=None  # noqa: B023 # called at once
+            same,
+            key=lambda p: sum(n_right(p, row, cell) for cell in CELLS),
+            default=None,  # called at once
         )
         if best is not None:
             waiting.remove(best)
@@ -141,9 +143,7 @@ def is_right(proposition: Proposition | None, row: Row | None) -> bool:
     if proposition is None or row is None:
         return False
     return all(
-        n_right(proposition, row, cell)
-        == len(row.cells[cell])
-        == len(parts_of(proposition, cell))
+        n_right(proposition, row, cell) == len(row.cells[cell]) == len(parts_of(proposition, cell))
         for cell in ("who", "what")
     )
 

@@ -14,27 +14,27 @@ from spacy.tokens import Doc, Span, Token
 
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS
-from ...roles.propositions import CONTINUATION, CORE, ENGLISH, REFERENCE, base_label
+from ...roles.propositions import CORE, ENGLISH, REFERENCE, base_label
 from ...trees.heads import COLLINS
 from ...trees.labels import labels_of
 from ...trees.tree import PlacedNode, placed_nodes
 from ...words.lemmas import lemma
-from .brackets import sentences, tree
+from .brackets import constituent_prob, sentences, tree
 from .phrases_and_clauses import Clause, clauses
 from .roles import Frame, FrameArgument, srl
 from .span_groups import bounds, words_of
 
 NOMINAL = labels_of("NN NNS NNP NNPS PRP CD NP WHNP")
 PROPER = labels_of("NNP NNPS")
-DETERMINERS = labels_of("DT PRP$ CC ,")
+DETERMINERS = labels_of("DT PRP$")
 RELATIVE = labels_of("WDT WP WRB IN")  # tags of words that stand for another phrase
-PHRASES_OF_WORDS = labels_of("ADVP ADJP PRT")
-PARTICLE = "RP"
-EXPLETIVE = "EX"
-PARTICIPLE = "VBN"
+PARTICLES = labels_of("PRT RP")
+CLAUSAL = ENGLISH.governing | labels_of("ADJP")
+EXPLETIVE, PARTICIPLE = "EX", "VBN"
+NEGATIONS = labels_of("not n't n’t never")
 # A second participant has one of these prepositions, or none: "gave it (to Ann)".
 PARTICIPANTS = labels_of("to for from with of about against by on")
-# Where the parts with a role are, for roles with the same place in all frames.
+# The fields of roles that have the same one in all frames.
 FIELDS = {
     "ARG4": "place",
     "ARGM-TMP": "time",
@@ -46,7 +46,8 @@ FIELDS = {
     "ARGM-PRD": "complements",
 }
 IGNORED = labels_of("ARGM-NEG ARGM-MOD ARGM-DIS ARGM-DSP ARGM-LVB")
-COLUMNS = {  # of a table: the names of the fields that its cells are made of
+STRIPPED = labels_of("ARG0 ARG1 ARGM-COM ARGM-PRR")  # roles whose prepositions are left out
+COLUMNS = {  # of a table, made of the fields
     "who": ("subjects",),
     "what": ("objects", "complements"),
     "whom": ("recipients",),
@@ -54,6 +55,7 @@ COLUMNS = {  # of a table: the names of the fields that its cells are made of
     "where": ("place",),
     "how": ("manner", "adverbials"),
 }
+HEADER = ("who", "did", "what", "whom", "when", "where", "how", "roleset")
 
 
 class Part(NamedTuple):
@@ -78,7 +80,7 @@ class Part(NamedTuple):
             "end": self.span.end_char,
             "head": self.head.text,
             "role": self.role,
-            "prob": None if self.prob is None else round(self.prob, 4),
+            "prob": _rounded(self.prob),
         }
 
 
@@ -116,29 +118,24 @@ class Proposition(NamedTuple):
     prob: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields as plain data, for JSON. The place is in characters of the Doc."""
-        data: dict[str, Any] = {
-            "start": self.predicate.start_char,
-            "end": self.predicate.end_char,
-            "did": self.did,
-            "negated": self.negation is not None,
-        }
+        """Return all fields as plain data, for JSON, with the characters of the predicate."""
+        data: dict[str, Any] = {"start": self.predicate.start_char, "end": self.predicate.end_char}
         for name, value in zip(self._fields, self, strict=True):
-            if name == "prob":
-                data[name] = None if value is None else round(value, 4)
-            elif isinstance(value, tuple):
-                data[name] = [part.as_dict() for part in value]
-            else:
-                data[name] = str(value) if isinstance(value, (Span, Token)) else value
-        return data
+            is_parts = isinstance(value, tuple)
+            is_words = isinstance(value, (Span, Token))
+            data[name] = (
+                [p.as_dict() for p in value] if is_parts else str(value) if is_words else value
+            )
+        return data | {"prob": _rounded(self.prob)}
 
     def as_row(self) -> dict[str, str]:
-        """Return the row of a table: texts of who, did, what, whom, when, where and how."""
+        """Return the row of a table, with the texts of the parts: who, did, what, ..., roleset."""
         cells = {
-            column: "; ".join(_text(p.span) for name in names for p in getattr(self, name))
+            column: "; ".join(_text(part.span) for name in names for part in getattr(self, name))
             for column, names in COLUMNS.items()
         }
-        return {"who": cells.pop("who"), "did": self.did, **cells, "roleset": self.roleset or ""}
+        cells |= {"did": self.did, "roleset": self.roleset or ""}
+        return {column: cells[column] for column in HEADER}
 
     @property
     def did(self) -> str:
@@ -188,7 +185,7 @@ def to_frame(docs: Iterable[Doc], *, nouns: bool = False) -> Any:
     return DataFrame(rows, columns=["doc", *HEADER, "prob"])
 
 
-HEADER = ("who", "did", *[name for name in COLUMNS if name != "who"], "roleset")
+Argued = tuple[FrameArgument, PlacedNode]
 
 
 class _Sentence:
@@ -200,85 +197,66 @@ class _Sentence:
         self.nodes = [] if top is None else placed_nodes(top)
         self.places = {token: word for word, token in enumerate(self.tokens)}
         self.leaves = [node for node in self.nodes if node.word is not None]
+        self.heads: dict[PlacedNode, PlacedNode] = {}
         # Topmost of a unary chain.
         self.by_span = {(n.start, n.end): n for n in reversed(self.nodes)}
         self.clauses = {c.verb.i: c for c in (clauses(sentence) if self.nodes else ())}
 
     def propositions(self, nouns: bool) -> Iterator[Proposition]:
+        """Iterate over the propositions of the verbs, or of all predicates."""
         for token, leaf in zip(self.tokens, self.leaves, strict=False):
             clause, frame = self.clauses.get(token), srl(self.doc[token])
-            is_verb = leaf.label in ENGLISH.verbs
-            if frame is None and clause is None:
-                continue
-            if is_verb and clause is None:
-                # Auxiliaries and participles before nouns.
+            wanted = nouns
+            if leaf.label in ENGLISH.verbs:  # but auxiliaries and participles before nouns
                 above = leaf.parent
-                if above is None or above.label != "VP" or not (frame and frame.arguments):
-                    continue
-            if is_verb or nouns or clause is not None:
+                wanted = above is not None and above.label in ENGLISH.verb_phrases
+                wanted = wanted and frame is not None and len(frame.arguments) > 0
+            if clause is not None or (wanted and frame is not None):
                 yield self._proposition(leaf, clause, frame)
 
     def _proposition(
         self, leaf: PlacedNode, clause: Clause | None, frame: Frame | None
     ) -> Proposition:
         verb = self.doc[self.tokens[leaf.start]]
-        arguments = [] if frame is None else list(frame.arguments)
         passive = leaf.label == PARTICIPLE if clause is None else clause.passive
-        fields: dict[str, list[Part]] = {
-            name: []
-            for name in Proposition._fields
-            if name in {"subjects", "objects", *sum(COLUMNS.values(), ())}
-        }
-        negation = None
-        core: list[tuple[FrameArgument, PlacedNode]] = []
-        for argument in arguments:
-            label = argument.label
-            if label.startswith(REFERENCE):
+        fields: dict[str, list[Part]] = {name: [] for names in COLUMNS.values() for name in names}
+        negation, core = self._negation(leaf), []
+        for argument in () if frame is None else frame.arguments:
+            base, node = base_label(argument.label), self._node(argument.span)
+            if base == "ARGM-NEG":
+                negation = negation or argument.span[0]
+            if node is None or base in IGNORED or argument.label.startswith(REFERENCE):
                 continue
-            if label == "ARGM-NEG":
-                negation = argument.span[0]
-            node = self._node(argument.span)
-            if node is None or base_label(label) in IGNORED:
-                continue
-            if base_label(label) in CORE and not label.startswith(CONTINUATION):
-                core.append((argument, node))
-            elif base_label(label) not in CORE:
-                name = FIELDS.get(label, "adverbials")
-                if label == "ARGM-GOL":
-                    name = self._participant(node)
+            if base not in CORE:
+                of_goal = base == "ARGM-GOL"
+                name = self._participant(node) if of_goal else FIELDS.get(base, "adverbials")
                 fields[name] += self._parts(node, argument)
+            elif base == argument.label:  # the first piece
+                core.append((argument, node))
         subject = self._subject(verb, clause, core, passive)
-        if subject is not None and subject[1].word is None:
-            core = [pair for pair in core if pair[1] is not subject[1]]
-        elif subject is not None:
-            core = [pair for pair in core if pair[0] is not subject[0]]
         if subject is not None:
+            core = [pair for pair in core if not {*map(id, pair)} & {*map(id, subject)}]
             fields["subjects"] += self._parts(subject[1], subject[0])
-        taken = {self._head(node).start for _, node in core}
         is_be = verb.text.lower() in ENGLISH.be
-        has_object = any(a.label == "ARG1" for a, _ in core) or bool(fields["objects"])
-        for argument, node in core:
-            name = self._field(argument.label, node, has_object, is_be)
-            fields[name] += self._parts(node, argument)
-        if clause is not None:
-            extra = [] if fields["objects"] or core else [*clause.objects, *clause.complements]
-            if not fields["complements"] and clause.attribute is not None and not core:
-                extra.append(clause.attribute)
-            if passive and clause.subject is not None and not has_object and not core:
-                extra.append(clause.subject)
-            for span in extra:
-                node = self._node(span)
-                if node is not None and self._head(node).start not in taken:
-                    name = self._field("ARG1", node, True, is_be and span is clause.attribute)
-                    fields[name] += self._parts(node, None)
-        if negation is None:
-            negation = self._negation(leaf)
-        particle = self._particle(leaf)
+        has_object = bool(fields["objects"]) or any(own.label == "ARG1" for own, _ in core)
+        for own, node in core:
+            fields[self._field(own.label, node, has_object, is_be)] += self._parts(node, own)
+        if clause is not None and not (fields["objects"] or fields["recipients"]):
+            # What is in the tree alone.
+            taken = {self._head(node).start for _, node in core}
+            spans = [*clause.objects, *clause.complements]
+            if not core:
+                spans += filter(None, [clause.attribute, clause.subject if passive else None])
+            for node in filter(None, map(self._node, spans)):
+                if self._head(node).start not in taken:
+                    fields[self._field("ARG1", node, True, is_be)] += self._parts(node, None)
+        roleset = None if frame is None else frame.roleset
+        particle = self._particle(leaf, (roleset or "").partition(".")[0])
         base = verb.lemma_ or lemma(verb.text, leaf.label)
         return Proposition(
             self.doc[verb.i : verb.i + 1],
             base if particle is None else f"{base} {particle.text.lower()}",
-            None if frame is None else frame.roleset,
+            roleset,
             particle,
             negation,
             passive,
@@ -286,41 +264,31 @@ class _Sentence:
             prob=None if frame is None else frame.prob,
         )
 
-    # --- subjects and objects ---------------------------------------------------------------------
     def _subject(
-        self,
-        verb: Token,
-        clause: Clause | None,
-        core: Sequence[tuple[FrameArgument, PlacedNode]],
-        passive: bool,
+        self, verb: Token, clause: Clause | None, core: Sequence[Argued], passive: bool
     ) -> tuple[FrameArgument | None, PlacedNode] | None:
-        """Find who acts, or in the active what the verb is said of."""
+        """Find who acts, or what a verb in the active is said of."""
         agent = next((pair for pair in core if pair[0].label == "ARG0"), None)
-        if passive:
-            if agent is not None:
-                return agent
-            node = None if clause is None or clause.agent is None else self._node(clause.agent)
-            return None if node is None else (None, node)
-        node = None if clause is None or clause.subject is None else self._node(clause.subject)
-        if node is not None and self._head(node).label == EXPLETIVE:
+        of_tree = None if clause is None else clause.agent if passive else clause.subject
+        node = None if of_tree is None else self._node(of_tree)
+        if node is None or passive:
+            alone = None if node is None else (None, node)
+        elif self._head(node).label == EXPLETIVE:
             return agent
-        if node is not None and self.leaves[node.end - 1].label not in RELATIVE:
-            head = self._head(node).start
-            same = [pair for pair in core if self._head(pair[1]).start == head]
+        elif self.leaves[node.end - 1].label not in RELATIVE:
+            same = [pair for pair in core if self._head(pair[1]) is self._head(node)]
             return (same[0][0], node) if same else agent or (None, node)
-        if agent is not None:
-            return agent
-        before = [pair for pair in core if pair[0].span.end <= verb.i]
-        # Who is told to do something is no subject of the verb: "Tell Ann".
-        wanted = [pair for pair in before if pair[1].label in ENGLISH.noun_phrases]
-        if wanted:
-            return wanted[0]
-        is_question = node is not None and self.leaves[node.start].label != "WDT"
-        return (None, node) if is_question and node is not None else None
+        else:
+            alone = None if self.leaves[node.start].label == "WDT" else (None, node)
+        if agent is not None or passive:
+            return agent or alone
+        # That of another verb, or the noun before a relative clause.
+        before = (pair for pair in core if pair[0].span.end <= verb.i)
+        return next((b for b in before if b[1].label in ENGLISH.noun_phrases), alone)
 
     def _field(self, label: str, node: PlacedNode, has_object: bool, is_be: bool) -> str:
         """Return the field of a core argument that is not the subject."""
-        if is_be or node.label in ENGLISH.clauses or node.label in ("VP", "SBAR", "SBARQ", "ADJP"):
+        if is_be or node.label in CLAUSAL:
             return "complements"
         if node.label in ENGLISH.preposition_phrases:
             return "objects" if label == "ARG1" else FIELDS.get(label) or self._participant(node)
@@ -330,115 +298,130 @@ class _Sentence:
 
     def _participant(self, node: PlacedNode) -> str:
         """Return whether a phrase is a recipient or a place, by its preposition."""
-        if node.label not in ENGLISH.preposition_phrases:
-            return "place" if node.label == "ADVP" else "recipients"
-        return "recipients" if self._word(node.start) in PARTICIPANTS else "place"
+        is_phrase = node.label in ENGLISH.preposition_phrases
+        other = node.label == "ADVP" or (is_phrase and self._word(node) not in PARTICIPANTS)
+        return "place" if other else "recipients"
 
     # --- phrases ----------------------------------------------------------------------------------
     def _node(self, span: Span) -> PlacedNode | None:
-        """Find the largest phrase with the head of a span, within it or around a single word."""
+        """Find the largest phrase in a span, or the one around a noun that stands for it."""
         words = [self.places[i] for i in range(span.start, span.end) if i in self.places]
         if not words:
             return None
-        node = self.by_span.get((words[0], words[-1] + 1))
-        if node is None:  # not a phrase of the tree
-            inside = [n for n in self.nodes if n.start >= words[0] and n.end <= words[-1] + 1]
-            node = max(inside, key=lambda n: n.end - n.start)
-        # A noun alone, where the phrase around it is meant.
-        while (
-            node.word is not None
-            and node.label in NOMINAL
-            and (above := node.parent) is not None
-            and above.label in ENGLISH.noun_phrases
-            and self._head(above) is node
-        ):
-            node = above
+        inside = (n for n in self.nodes if n.start >= words[0] and n.end <= words[-1] + 1)
+        node = self.by_span.get((words[0], words[-1] + 1)) or max(
+            inside, key=lambda n: n.end - n.start
+        )
+        while node.word is not None and node.label in NOMINAL and node.parent is not None:
+            if node.parent.label not in ENGLISH.noun_phrases or self._head(node.parent) is not node:
+                break
+            node = node.parent
         return node
 
     def _head(self, node: PlacedNode) -> PlacedNode:
         """Return the head word of a phrase; that of its object for a prepositional phrase."""
-        while node.word is None:
+        path = [node]
+        while node.word is None and node not in self.heads:
             inner = self._object(node) if node.label in ENGLISH.preposition_phrases else None
             node = inner or node.children[COLLINS.head_child(node.tree)]
-        return node
+            path.append(node)
+        head = self.heads.get(node, node)
+        self.heads.update(dict.fromkeys(path, head))
+        return head
 
     @staticmethod
     def _object(node: PlacedNode) -> PlacedNode | None:
         """Return what follows the preposition of a phrase."""
-        first = next((n for n in node.children if n.word is not None), None)
-        if first is None:
-            return None
-        rest = [n for n in node.children[first.rank + 1 :] if n.word is None]
-        return rest[0] if len(rest) == 1 and rest[0].label not in PHRASES_OF_WORDS else None
+        phrases = [n for n in node.children[1:] if n.word is None and n.label not in PARTICLES]
+        is_plain = node.children and node.children[0].word is not None
+        return phrases[0] if is_plain and len(phrases) == 1 else None
 
     def _parts(self, node: PlacedNode, argument: FrameArgument | None) -> list[Part]:
-        """Return the parts of a phrase: its conjuncts, without its preposition.
-
-        The prepositions of time and place stay: "in Bristol", "before noon".
+        """Return the parts of a phrase: its conjuncts, without its preposition, but for those of
+        modifiers and places ("in Bristol").
         """
-        role = None if argument is None else base_label(argument.label)
-        keeps = role is not None and role.startswith("ARGM-") and role not in ("ARGM-COM",)
-        inner = None if keeps and FIELDS.get(role or "") != "objects" else self._object(node)
-        if node.label in ENGLISH.preposition_phrases and inner is not None:
-            place = role in CORE and role != "ARG1" and role != "ARG0"
-            if not (place and self._participant(node) == "place") and role != "ARG4":
-                node = inner
-        prob = None if argument is None else argument.prob
-        found = []
-        for start, end, head in self._conjuncts(node):
-            span = self.doc[self.tokens[start] : self.tokens[end - 1] + 1]
-            found.append(Part(span, self.doc[self.tokens[head]], role, prob))
-        return found
+        role, prob = None, None
+        if argument is not None:
+            role, prob = base_label(argument.label), self._of_head(node, argument.prob)
+        inner = self._object(node) if node.label in ENGLISH.preposition_phrases else None
+        stays = (
+            role in FIELDS
+            or (role or "").startswith("ARGM-")
+            or (role in CORE and self._participant(node) == "place")
+        )
+        if inner is not None and (role in STRIPPED or not stays):
+            node = inner
+        return [
+            Part(
+                self.doc[self.tokens[start] : self.tokens[end - 1] + 1],
+                self.doc[self.tokens[head.start]],
+                role,
+                prob,
+            )
+            for start, end, head in self._conjuncts(node)
+        ]
 
-    def _conjuncts(self, node: PlacedNode) -> list[tuple[int, int, int]]:
+    def _of_head(self, node: PlacedNode, prob: float | None) -> float | None:
+        """Return the probability of an argument by its head: that of the role given the phrase,
+        times that of the most probable phrase in it with the same head.
+        """
+        probs = [
+            constituent_prob(self.doc[self.tokens[n.start] : self.tokens[n.end - 1] + 1])
+            for n in self.nodes
+            if n.word is None and node.start <= n.start and n.end <= node.end
+            if self._head(n) is self._head(node)
+        ]
+        if prob is None or not probs or None in probs:
+            return prob
+        own, *_ = known = [p for p in probs if p is not None]
+        return min(1.0, prob * max(known) / max(own, prob))
+
+    def _conjuncts(self, node: PlacedNode) -> list[tuple[int, int, PlacedNode]]:
         """Return the (start, end, head) of the conjuncts of a noun phrase, or of all of it."""
-        whole = [(node.start, node.end, self._head(node).start)]
-        if node.label not in ENGLISH.noun_phrases:
-            return whole
         groups: list[list[PlacedNode]] = [[]]
         conjoined = False
-        for child in node.children:
-            if child.label in ("CC", "CONJP", ","):
+        for child in node.children if node.label in ENGLISH.noun_phrases else ():
+            if child.label == "," or child.label in ENGLISH.conjunctions:
                 conjoined = conjoined or child.label != ","
                 groups.append([])
             else:
                 groups[-1].append(child)
         groups = [group for group in groups if group]
-        if not conjoined or len(groups) < 2 or self._word(node.start) in ("both", "either"):
-            groups = groups if conjoined and len(groups) > 1 else []
-        sizes = {len([n for n in group if n.label not in DETERMINERS]) for group in groups}
+        # "The ham and cheese sandwich" is one thing: words must be alone, or names.
+        sizes = {sum(n.label not in DETERMINERS for n in group) for group in groups}
         names = all(n.label in PROPER for group in groups for n in group)
-        if not groups or not all(group[-1].label in NOMINAL for group in groups):
-            return whole
-        if sizes != {1} and not names:
-            return whole
-        return [(g[0].start, g[-1].end, self._head(g[-1]).start) for g in groups]
+        nominal = all(group[-1].label in NOMINAL for group in groups)
+        if not conjoined or len(groups) < 2 or not nominal or not (names or sizes == {1}):
+            return [(node.start, node.end, self._head(node))]
+        return [(group[0].start, group[-1].end, self._head(group[-1])) for group in groups]
 
     # --- words ------------------------------------------------------------------------------------
-    def _word(self, place: int) -> str:
-        return self.doc[self.tokens[place]].text.lower()
+    def _word(self, node: PlacedNode) -> str:
+        """Return the first word of a node in lower case."""
+        return self.doc[self.tokens[node.start]].text.lower()
 
-    def _particle(self, leaf: PlacedNode) -> Token | None:
-        """Find the particle among what follows a verb."""
+    def _particle(self, leaf: PlacedNode, sense: str) -> Token | None:
+        """Find the particle among what follows a verb. sense: such as "turn_down"."""
         above = leaf.parent
         for sister in () if above is None else above.children[leaf.rank + 1 :]:
-            if sister.label == "PRT" or sister.label == PARTICLE:
+            is_word = sister.label == "ADVP" and sister.end == sister.start + 1
+            if sister.label in PARTICLES or (is_word and sense.endswith(f"_{self._word(sister)}")):
                 return self.doc[self.tokens[sister.start]]
         return None
 
     def _negation(self, leaf: PlacedNode) -> Token | None:
-        """Find "not", "n't" or "never" beside the verb or its auxiliaries."""
-        node: PlacedNode | None = leaf
-        while node is not None and (node is leaf or node.label == "VP"):
-            above = node.parent
-            for sister in () if above is None else above.children[: node.rank]:
-                if sister.end == sister.start + 1 and self._word(sister.start) in NEGATIONS:
+        """Find "not", "n't" or "never" before the verb or its auxiliaries."""
+        node = leaf
+        while (above := node.parent) is not None and (node is leaf or node.label == "VP"):
+            for sister in above.children[: node.rank]:
+                if sister.end == sister.start + 1 and self._word(sister) in NEGATIONS:
                     return self.doc[self.tokens[sister.start]]
             node = above
         return None
 
 
-NEGATIONS = labels_of("not n't n’t never")
+def _rounded(prob: float | None) -> float | None:
+    return None if prob is None else round(prob, 4)
 
 
 def _text(span: Span) -> str:
