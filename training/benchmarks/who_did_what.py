@@ -8,14 +8,15 @@ In training/results/who_did_what.json, for each pipeline (sm, and those of --mod
 cases.NAME.right        cases of --cases of which all checks hold, by the check.py beside that file;
                         cases.NAME.kinds.KIND.right: by kind, the part of the id before
                         "-", or single
-mails.NAME.rows         precision, recall and F1 of the rows of tests/everyday/mails, in percent: a row
-                        is right if the verb, the subjects and the objects are; mails.rows: of sm
+mails.NAME.rows         precision, recall and F1 of the rows of tests/everyday/mails, in percent: a
+                        row is right if the verb, the subjects and the objects are; mails.rows: of
+                        sm
 mails.NAME.cells        the same of the cells: who, what, whom, when and where of a verb
 propositions.NAME.ewt   precision, recall and F1 of the heads of subjects and objects of verbs on
                         EWT's dev with gold tokens, against the propositions of gold trees and
                         frames; propositions.ewt: of sm
-attachments.NAME        `n` attachments in the texts of tests/everyday, and those `contradicting` the
-                        tree; attachments.contradicting: of sm
+attachments.NAME        `n` attachments in the texts of tests/everyday, and those `contradicting`
+                        the tree; attachments.contradicting: of sm
 svo.NAME.wrong          share of `n` generated sentences of subject, verb and object of which the
                         proposition has another one, in percent; svo.wrong: of sm
 

@@ -8,6 +8,7 @@ a phrase with the same head, it is one part. Trees have the labels of the Penn T
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, Token
@@ -120,12 +121,11 @@ class Proposition(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return all fields as plain data, for JSON, with the characters of the predicate."""
         data: dict[str, Any] = {"start": self.predicate.start_char, "end": self.predicate.end_char}
-        for name, value in zip(self._fields, self, strict=True):
-            is_parts = isinstance(value, tuple)
-            is_words = isinstance(value, (Span, Token))
-            data[name] = (
-                [p.as_dict() for p in value] if is_parts else str(value) if is_words else value
-            )
+        for name in self._fields:
+            value: Any = getattr(self, name)
+            if isinstance(value, tuple):
+                value = [part.as_dict() for part in value]
+            data[name] = str(value) if isinstance(value, (Span, Token)) else value
         return data | {"prob": _rounded(self.prob)}
 
     def as_row(self) -> dict[str, str]:
@@ -169,7 +169,7 @@ def to_frame(docs: Iterable[Doc], *, nouns: bool = False) -> Any:
     Raises ImportError without pandas, and StructlearnError for other objects than Docs.
     """
     try:
-        from pandas import DataFrame
+        pandas: Any = import_module("pandas")
     except ImportError:
         raise ImportError(
             "to_frame needs pandas: pip install pandas. Without it, use Proposition.as_row, or "
@@ -182,7 +182,7 @@ def to_frame(docs: Iterable[Doc], *, nouns: bool = False) -> Any:
         for number, doc in enumerate(docs)
         for found in propositions(doc, nouns=nouns)
     ]
-    return DataFrame(rows, columns=["doc", *HEADER, "prob"])
+    return pandas.DataFrame(rows, columns=["doc", *HEADER, "prob"])
 
 
 Argued = tuple[FrameArgument, PlacedNode]
@@ -344,11 +344,8 @@ class _Sentence:
         if argument is not None:
             role, prob = base_label(argument.label), self._of_head(node, argument.prob)
         inner = self._object(node) if node.label in ENGLISH.preposition_phrases else None
-        stays = (
-            role in FIELDS
-            or (role or "").startswith("ARGM-")
-            or (role in CORE and self._participant(node) == "place")
-        )
+        of_place = role in CORE and self._participant(node) == "place"
+        stays = of_place or role in FIELDS or (role or "").startswith("ARGM-")
         if inner is not None and (role in STRIPPED or not stays):
             node = inner
         return [
