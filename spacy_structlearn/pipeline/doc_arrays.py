@@ -442,7 +442,7 @@ def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
 def _moves(doc: Doc, min_confidence: float) -> list[tuple[int, int, int, str]]:
     """Get the prepositional phrases with an attachment as (preposition, start, end, label).
 
-    Phrases attached to the noun in an earlier phrase are left out: `reattach` does not move them.
+    Phrases attached to the noun in an earlier phrase are left out: the label does not tell it.
     """
     moves = []
     objects: dict[int, int] = {}  # of each verb: the noun of its first site
