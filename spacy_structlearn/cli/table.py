@@ -59,8 +59,8 @@ def table_cli(
     """
     from ..pipeline.extensions.propositions import HEADER
 
+    found = [source for path in paths for source in sources(path, STANDARD, input_format)]
     nlp = load(model)
-    found = chain.from_iterable(sources(path, STANDARD, input_format) for path in paths)
     # A table begins before the last file is read.
     waiting = chain.from_iterable(
         chunks(path, read(path, input_format, unit, nlp.max_length), 256) for _, path, _ in found

@@ -486,7 +486,8 @@ make_constituency_parser = factory(
         *("doc.spans", "token.tag", "doc._.trees", "doc._.parse_failures"),
         *("span._.tree", "span._.is_constituent", "span._.constituent_prob"),
         *(f"{of}._.{name}" for of in ("span", "token") for name in OF_SPANS_AND_TOKENS),
-        *(f"{of}._.{name}" for of in ("doc", "span") for name in ("phrases", "clauses")),
+        *(f"doc._.{name}" for name in ("phrases", "clauses", "propositions")),
+        *(f"span._.{name}" for name in ("phrases", "clauses", "propositions")),
     ],
     # Not doc.sents, which spaCy's senter does not name.
     requires=["token.is_sent_start"],
