@@ -38,7 +38,6 @@ from ..trees.nodes import Brackets
 from ..trees.normalize import normalize
 from ..trees.tree import Tree
 from ..words.classes import FORMS
-from .extensions.attachments import pp_attachments
 from .extensions.brackets import (
     ROOT,
     UNKNOWN_TAG,
@@ -51,6 +50,7 @@ from .extensions.brackets import (
     sentences,
     tree,
 )
+from .extensions.chunks import pp_attachments
 from .extensions.span_groups import aligned_group, bounds, lower_bound, scored_group, spans_from
 
 logger = logging.getLogger("spacy_structlearn")

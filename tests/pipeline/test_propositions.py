@@ -157,7 +157,7 @@ def test_data_frame():
 
 def test_without_pandas(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(ImportError, match="pip install pandas"):
+    with pytest.raises(StructlearnError, match=r"SL181.*pip install pandas"):
         to_frame([doc_of(SANDWICH)])
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from spacy.tokens import Doc, Span, Token
 
-from .attachments import PPAttachment, pp_attachments, pp_head, site_spans
 from .brackets import (
     children,
     constituent_prob,
@@ -32,7 +31,18 @@ from .brackets import (
     tree,
     trees,
 )
-from .chunks import dep_prob, np_chunk_prob, np_chunks, np_iob, sent_start_prob, tag_probs
+from .chunks import (
+    PPAttachment,
+    dep_prob,
+    np_chunk_prob,
+    np_chunks,
+    np_iob,
+    pp_attachments,
+    pp_head,
+    sent_start_prob,
+    site_spans,
+    tag_probs,
+)
 from .phrases_and_clauses import Clause, clauses, phrases
 from .propositions import Part, Proposition, propositions, to_frame
 from .roles import Frame, FrameArgument, frame_spans, frames, srl

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from spacy.tokens import Doc, Span, Token
 
@@ -153,28 +153,26 @@ def propositions(part: Doc | Span, *, nouns: bool = False) -> tuple[Proposition,
     doc, start, end = bounds(part)
     if CONSTITUENTS not in doc.spans:
         return ()
+    whole = isinstance(part, Doc) or start == end or not doc.has_annotation("SENT_START")
     found = (
         proposition
-        for sentence in sentences(doc)
-        if sentence.start < end and start < sentence.end
+        for sentence in (sentences(doc) if whole else doc[start:end].sents)  # type: ignore[attr-defined] # missing in its stubs
         for proposition in _Sentence(sentence).propositions(nouns)
+        if start <= proposition.predicate.start < end
     )
-    return tuple(p for p in found if start <= p.predicate.start < end)
+    return tuple(found)
 
 
 def to_frame(docs: Iterable[Doc], *, nouns: bool = False) -> Any:
     """Return a pandas.DataFrame with a row for each proposition of Docs.
 
     Its columns are `doc`, the number of the Doc, and those of `Proposition.as_row`, with `prob`.
-    Raises ImportError without pandas, and StructlearnError for other objects than Docs.
+    Raises StructlearnError without pandas, and for other objects than Docs.
     """
     try:
         pandas: Any = import_module("pandas")
-    except ImportError:
-        raise ImportError(
-            "to_frame needs pandas: pip install pandas. Without it, use Proposition.as_row, or "
-            "structlearn table FILES."
-        ) from None
+    except ImportError as error:
+        raise StructlearnError("SL181", package="pandas") from error
     if isinstance(docs, Doc):
         raise StructlearnError("SL141", wanted="Docs in a list", kind="Doc")
     rows = [
@@ -186,6 +184,7 @@ def to_frame(docs: Iterable[Doc], *, nouns: bool = False) -> Any:
 
 
 Argued = tuple[FrameArgument, PlacedNode]
+Found: TypeAlias = "tuple[FrameArgument | None, PlacedNode] | None"
 
 
 class _Sentence:
@@ -266,20 +265,19 @@ class _Sentence:
 
     def _subject(
         self, verb: Token, clause: Clause | None, core: Sequence[Argued], passive: bool
-    ) -> tuple[FrameArgument | None, PlacedNode] | None:
+    ) -> Found:
         """Find who acts, or what a verb in the active is said of."""
         agent = next((pair for pair in core if pair[0].label == "ARG0"), None)
         of_tree = None if clause is None else clause.agent if passive else clause.subject
         node = None if of_tree is None else self._node(of_tree)
-        if node is None or passive:
-            alone = None if node is None else (None, node)
-        elif self._head(node).label == EXPLETIVE:
-            return agent
-        elif self.leaves[node.end - 1].label not in RELATIVE:
-            same = [pair for pair in core if self._head(pair[1]) is self._head(node)]
-            return (same[0][0], node) if same else agent or (None, node)
-        else:
-            alone = None if self.leaves[node.start].label == "WDT" else (None, node)
+        alone: Found = None if node is None else (None, node)
+        if node is not None and not passive:
+            if self._head(node).label == EXPLETIVE:
+                return agent
+            same = [own for own, other in core if self._head(other) is self._head(node)]
+            alone = (same[0] if same else None), node
+            if self.leaves[node.end - 1].label not in RELATIVE:
+                return alone if same else agent or alone
         if agent is not None or passive:
             return agent or alone
         # That of another verb, or the noun before a relative clause.
