@@ -294,8 +294,9 @@ class PPAttacher(BatchTrainable):
             others = [new for old, new in zip(own, attached, strict=True) if old != new[0]]
             if others:
                 sure = [site for site, prob in others if prob >= self.move_confidence]
-                tree = reattach(sentence.tree, sure)
-                moved[row] = sentence._replace(tree=tree, chains=chains(tree))
+                tree = reattach(sentence.tree, sure) if sure else sentence.tree
+                own_chains = sentence.chains if tree is sentence.tree else chains(tree)
+                moved[row] = sentence._replace(tree=tree, chains=own_chains)
         return moved
 
     def _probabilities(self, places: Sequence[Place]) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ are then read instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -18,7 +19,7 @@ from ...arrays import Coded, cumulative, ranges
 from ...groups import CONSTITUENTS
 from ...trees.nodes import Brackets
 from ...trees.parse import Parse
-from ..doc_arrays import DocTrees, Tokens, coded_ids, read_tokens
+from ..doc_arrays import DocTrees, Tokens, coded_ids, ids_of_spans, read_tokens
 from ..extensions.brackets import ROOT
 from ..extensions.span_groups import scored_group, set_spans
 
@@ -44,23 +45,21 @@ def replace_trees(doc: Doc, trees: Mapping[int, Sequence[Bracket]]) -> None:
     A bracket that was there before keeps its probability.
     """
     group, scores = scored_group(doc, CONSTITUENTS)
-    brackets = [
-        (*place, 1.0 if scores is None else float(scores[row]))
-        for row, place in enumerate((span.label_, span.start, span.end) for span in group)
+    rows = list(zip(ids_of_spans(group), [] if scores is None else scores.tolist(), strict=True))
+    before = dict(rows)
+    limits = [(first, max(end for _, _, end, _ in own)) for first, own in trees.items()]
+    rows = [
+        (place, prob)
+        for place, prob in rows
+        if not any(first <= place[1] and place[2] <= last for first, last in limits)
     ]
-    ranges = [(first, max(end for _, _, end, _ in own)) for first, own in trees.items()]
-    before = {bracket[:3]: bracket[3] for bracket in brackets}
-    kept = [
-        bracket
-        for bracket in brackets
-        if not any(first <= bracket[1] and bracket[2] <= last for first, last in ranges)
-    ]
-    new = [(*b[:3], before.get(b[:3], b[3])) for own in trees.values() for b in own]
-    brackets = sorted([*kept, *new], key=lambda bracket: (bracket[1], -bracket[2]))
-    attrs = group.attrs
-    probs = np.array([bracket[3] for bracket in brackets], dtype=np.float32)
-    set_spans(doc, CONSTITUENTS, [bracket[:3] for bracket in brackets], probs)
-    doc.spans[CONSTITUENTS].attrs.update({**attrs, "scores": probs})
+    for label, start, end, prob in chain.from_iterable(trees.values()):
+        place = doc.vocab.strings.add(label), start, end
+        rows.append((place, before.get(place, prob)))
+    rows.sort(key=lambda row: (row[0][1], -row[0][2]))
+    probs = np.array([prob for _, prob in rows], dtype=np.float32)
+    set_spans(doc, CONSTITUENTS, [place for place, _ in rows], probs)
+    doc.spans[CONSTITUENTS].attrs.update({**group.attrs, "scores": probs})
     _TREES[doc] = {key: own for key, own in _TREES.get(doc, {}).items() if key not in trees}
 
 
