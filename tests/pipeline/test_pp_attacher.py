@@ -319,6 +319,18 @@ def test_trees_follow(attacher, nlp, monkeypatch, space, move_confidence):
     assert doc.spans["constituents"].attrs["n"] == 1
 
 
+@pytest.mark.parametrize("of", ["constraints", "certain brackets"])
+def test_what_is_given_is_not_moved(attacher, nlp, of):
+    doc = parsed_doc(nlp.vocab, verb_phrase("pizza", "with", "forks", "N"))
+    before, group = list(doc._.trees), doc.spans["constituents"]
+    group.attrs["scores"] = [1.0 if of == "certain brackets" else 0.5] * len(group)
+    if of == "constraints":
+        set_spans(doc, "constituent_constraints", [("!VP", 0, 2)])
+    (found,) = attacher(doc)._.pp_attachments
+    assert (list(doc._.trees), found.label) == (before, "N")
+    assert found.prob < 0.5
+
+
 def test_phrases_of_an_earlier_phrase_are_not_moved(nlp):
     """Their label does not tell the noun."""
     flat = CHAIN.replace(
