@@ -7,6 +7,7 @@ are then read instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -16,10 +17,14 @@ from spacy.tokens import Doc
 
 from ...arrays import Coded, cumulative, ranges
 from ...dependencies.arcs import likely
+from ...groups import CONSTITUENTS
 from ...trees.nodes import Brackets
 from ...trees.parse import Parse
-from ..doc_arrays import DocTrees, Tokens, coded_ids, read_tokens
+from ..doc_arrays import DocTrees, Tokens, coded_ids, ids_of_spans, read_tokens
 from ..extensions.brackets import ROOT
+from ..extensions.span_groups import scored_group, set_spans
+
+Bracket = tuple[str, int, int, float]  # label, start, end, probability
 
 # By the first token of each sentence.
 _TREES: WeakKeyDictionary[Doc, Mapping[int, list[Parse]]] = WeakKeyDictionary()
@@ -28,6 +33,30 @@ _TREES: WeakKeyDictionary[Doc, Mapping[int, list[Parse]]] = WeakKeyDictionary()
 def set_alternatives(doc: Doc, trees: Mapping[int, list[Parse]]) -> None:
     """Keep the trees of the sentences of a Doc, by the first word of each, a token."""
     _TREES[doc] = trees
+
+
+def replace_trees(doc: Doc, trees: Mapping[int, Sequence[Bracket]]) -> None:
+    """Replace the trees of sentences, by the first word of each; their alternatives are forgotten.
+
+    A bracket that was there before keeps its probability.
+    """
+    group, scores = scored_group(doc, CONSTITUENTS)
+    rows = list(zip(ids_of_spans(group), [] if scores is None else scores.tolist(), strict=True))
+    before = dict(rows)
+    limits = [(first, max(end for _, _, end, _ in own)) for first, own in trees.items()]
+    rows = [
+        (place, prob)
+        for place, prob in rows
+        if not any(first <= place[1] and place[2] <= last for first, last in limits)
+    ]
+    for label, start, end, prob in chain.from_iterable(trees.values()):
+        place = doc.vocab.strings.add(label), start, end
+        rows.append((place, before.get(place, prob)))
+    rows.sort(key=lambda row: (row[0][1], -row[0][2]))
+    probs = np.array([prob for _, prob in rows], dtype=np.float32)
+    set_spans(doc, CONSTITUENTS, [place for place, _ in rows], probs)
+    doc.spans[CONSTITUENTS].attrs.update({**group.attrs, "scores": probs})
+    _TREES[doc] = {key: own for key, own in _TREES.get(doc, {}).items() if key not in trees}
 
 
 class SeveralTrees(NamedTuple):
