@@ -27,6 +27,9 @@ from ..extensions.span_groups import aligned_group, scored_group, set_spans
 
 Bracket = tuple[str, int, int, float]  # label, start, end, probability
 
+CERTAIN = 0.995
+"""Brackets with this probability are not lost when a tree is replaced."""
+
 # By the first token of each sentence.
 _TREES: WeakKeyDictionary[Doc, Mapping[int, list[Parse]]] = WeakKeyDictionary()
 
