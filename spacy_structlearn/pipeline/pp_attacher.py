@@ -44,7 +44,7 @@ from ..attachment.sites import (
 from ..classification.features import ClassificationData, Table
 from ..encoder.pool import TINY, Loss, pool_loss, pooled
 from ..errors import StructlearnError
-from ..groups import CONSTITUENT_CONSTRAINTS, CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
+from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..learning.settings import setting
 from ..reading import uncollected
 from ..trees.normalize import strip_function
@@ -62,9 +62,9 @@ from .doc_arrays import (
 )
 from .extensions import set_spans, site_spans
 from .extensions.brackets import ROOT
-from .extensions.span_groups import PP_ROLES, PP_SITE, aligned_group, scored_group, words_of
+from .extensions.span_groups import PP_ROLES, PP_SITE, scored_group, words_of
 from .scorers import pp_attachment_score
-from .storage.alternatives import Bracket, replace_trees
+from .storage.alternatives import Bracket, is_given, replace_trees
 from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
 
@@ -78,7 +78,6 @@ CONTEXT = ("v_next", "n1_before", "p_before")
 ASSOCIATED = ("v_lemma", "n1_lemma", "p", "n2_lemma")
 ASSOCIATIONS = ("v_p", "n1_p", "p_n2")
 HEAD = "attachments"  # the site scorer
-CERTAIN = 0.995  # the probability of brackets that are never lost by moves
 
 Context = tuple[str | None, str | None, str | None]
 Place = tuple[Doc, Sequence[int]]  # the tokens V, N1, P, N2
@@ -297,7 +296,7 @@ class PPAttacher(BatchTrainable):
                 doc, positions = docs[sentence.number], sentence.positions
                 sure = [site for site, prob in others if prob >= self.move_confidence]
                 tree = reattach(sentence.tree, sure) if sure else sentence.tree
-                if tree is not sentence.tree and _is_given(doc, positions, sentence.tree, tree):
+                if tree is not sentence.tree and is_given(doc, positions, sentence.tree, tree):
                     tree = sentence.tree
                 own_chains = sentence.chains if tree is sentence.tree else chains(tree)
                 moved[row] = sentence._replace(tree=tree, chains=own_chains)
@@ -432,18 +431,6 @@ def context(doc: Doc, verb: int, noun: int, preposition: int) -> Context:
         None if noun == verb + 1 else doc[noun - 1].text.lower(),
         None if preposition == noun + 1 else doc[preposition - 1].text.lower(),
     )
-
-
-def _is_given(doc: Doc, positions: Sequence[int], before: Tree, after: Tree) -> bool:
-    """Whether a tree may not become another one: its sentence has constraints, or a bracket is lost
-    that is certain, as those of constraints are. positions: the token of each word.
-    """
-    constraints = aligned_group(doc, CONSTITUENT_CONSTRAINTS) or ()
-    if any(s.start <= positions[-1] and positions[0] < s.end for s in constraints):
-        return True
-    lost = {*before.spans()} - {*after.spans()}
-    spans = (doc[positions[start] : positions[end - 1] + 1] for _, start, end in lost)
-    return any((span._.constituent_prob or 0.0) >= CERTAIN for span in spans)
 
 
 def _missing(doc: Doc) -> str | None:

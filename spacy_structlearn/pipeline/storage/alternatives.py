@@ -17,14 +17,18 @@ from spacy.tokens import Doc
 
 from ...arrays import Coded, cumulative, ranges
 from ...dependencies.arcs import likely
-from ...groups import CONSTITUENTS
+from ...groups import CONSTITUENT_CONSTRAINTS, CONSTITUENTS
 from ...trees.nodes import Brackets
 from ...trees.parse import Parse
+from ...trees.tree import Tree
 from ..doc_arrays import DocTrees, Tokens, coded_ids, ids_of_spans, read_tokens
 from ..extensions.brackets import ROOT
-from ..extensions.span_groups import scored_group, set_spans
+from ..extensions.span_groups import aligned_group, scored_group, set_spans
 
 Bracket = tuple[str, int, int, float]  # label, start, end, probability
+
+CERTAIN = 0.995
+"""Brackets with this probability are not lost when a tree is replaced."""
 
 # By the first token of each sentence.
 _TREES: WeakKeyDictionary[Doc, Mapping[int, list[Parse]]] = WeakKeyDictionary()
@@ -33,6 +37,18 @@ _TREES: WeakKeyDictionary[Doc, Mapping[int, list[Parse]]] = WeakKeyDictionary()
 def set_alternatives(doc: Doc, trees: Mapping[int, list[Parse]]) -> None:
     """Keep the trees of the sentences of a Doc, by the first word of each, a token."""
     _TREES[doc] = trees
+
+
+def is_given(doc: Doc, positions: Sequence[int], before: Tree, after: Tree) -> bool:
+    """Whether a tree may not become another one: its sentence has constraints, or a bracket is lost
+    that is certain, as those of constraints are. positions: the token of each word.
+    """
+    constraints = aligned_group(doc, CONSTITUENT_CONSTRAINTS) or ()
+    if any(s.start <= positions[-1] and positions[0] < s.end for s in constraints):
+        return True
+    lost = {*before.spans()} - {*after.spans()}
+    spans = (doc[positions[start] : positions[end - 1] + 1] for _, start, end in lost)
+    return any((span._.constituent_prob or 0.0) >= CERTAIN for span in spans)
 
 
 def replace_trees(doc: Doc, trees: Mapping[int, Sequence[Bracket]]) -> None:
