@@ -31,6 +31,7 @@ FEATURES = (*GILDEA_JURAFSKY, *ADDITIONAL)
 PREDICATE_FEATURES = (
     *("word", "lemma", "predicate_tag", "previous", "previous_tag", "next", "next_tag"),
     *("above", "subcat", "voice", "particle", "before", "after", "after_phrase", "preposition"),
+    "adverb",
 )
 """Features of a predicate alone, for its identification and its sense."""
 OF_WORD_CLASSES = (
@@ -219,17 +220,27 @@ def _is_passive(nodes: RoleTrees, leaf: int) -> bool:
     return True
 
 
-def _next(
-    nodes: RoleTrees, leaves: Nodes, labels: Collection[str] | None = None, least: int = 1
-) -> Nodes:
-    """Return the next sister to the right of each leaf with one of the labels and this number of
-    children; -1 for none.
+def _next(nodes: RoleTrees, leaves: Nodes, labels: Collection[str] | None = None) -> Nodes:
+    """Return the next sister to the right of each leaf that is a phrase, with one of the labels;
+    -1 for none.
     """
     every = np.arange(len(nodes) + 1)
-    wanted = nodes.n_children >= least
+    wanted = nodes.n_children > 0
     if labels is not None:
         wanted &= nodes.is_one_of(every, labels)
     return followed(np.where(wanted, every, nodes.right))[nodes.right[leaves]]
+
+
+def particles(nodes: RoleTrees, leaves: Nodes) -> Nodes:
+    """Return the next sister to the right of each leaf that is a particle, -1 for none.
+
+    A phrase of one word with the tag of particles is one too: (ADVP (RP off)).
+    """
+    every = np.arange(len(nodes) + 1)
+    words = np.append(nodes.leaves, -1)[nodes.starts]
+    single = nodes.stops - nodes.starts == 1
+    tops, tags = (nodes.is_one_of(own, nodes.classes.particles) for own in (every, words))
+    return followed(np.where(tops | (single & tags), every, nodes.right))[nodes.right[leaves]]
 
 
 def _neighbours(nodes: RoleTrees, leaves: Nodes, step: int) -> Nodes:
@@ -281,11 +292,12 @@ def _of_predicates(base: Lemmatizer) -> Mapping[str, Feature]:
         "above": _above,
         "subcat": _subcat,
         "voice": _voice,
-        "particle": lambda n, a: n.lower.at(n.starts[_next(n, a, n.classes.particles, 0)]),
+        "particle": lambda n, a: n.lower.at(n.starts[particles(n, a)]),
         "before": _before,
         "after": lambda n, a: n.lower.at(n.heads[_next(n, a)]),
         "after_phrase": lambda n, a: _label(n, _next(n, a)),
         "preposition": lambda n, a: n.lower.at(n.heads[_next(n, a, n.classes.preposition_phrases)]),
+        "adverb": lambda n, a: n.lower.at(n.starts[_next(n, a, n.classes.adverb_phrases)]),
     }
 
 
@@ -392,7 +404,8 @@ def predicate_features(
     before: the head word of the nearest noun phrase to the left that may be an argument.
     after, after_phrase: the head word and the label of the next phrase to the right under the same
         node.
-    preposition: the head of the next prepositional phrase to the right under the same node.
+    preposition, adverb: the head of the next prepositional phrase, the first word of the next
+        adverb phrase, to the right under the same node.
 
     Raises StructlearnError if a token is not in the tree or a name is unknown.
     """

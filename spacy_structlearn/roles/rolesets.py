@@ -1,0 +1,98 @@
+"""The rolesets that a predicate can have in its tree.
+
+A roleset with a particle, such as give_up.08, needs the particle behind its verb. A light verb, such
+as make.LV, needs a noun that is a predicate. Rolesets of verbs that training data lack are those of
+PropBank (Palmer, Gildea & Kingsbury 2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from .features import predicate_features
+from .phrases import Nodes, RoleTrees, sisters
+
+ROLESETS = Path(__file__).parents[1] / "data" / "propbank_frames" / "rolesets.tsv"
+LIGHT = ".LV"  # in place of the number, in rolesets of verbs whose noun has the meaning
+
+
+@lru_cache(maxsize=1)
+def meanings() -> dict[str, str]:
+    """Return the meanings of the rolesets of the table in the package, except of light verbs."""
+    lines = ROLESETS.read_text(encoding="utf8").splitlines()
+    return dict(line.split("\t") for line in lines if not line.startswith("#"))
+
+
+@lru_cache(maxsize=1)
+def inventory() -> Mapping[str, list[str]]:
+    """Return the rolesets of each verb, by their numbers."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(meanings(), key=lambda name: name.rpartition(".")[-1]):
+        found.setdefault(verb_of(name), []).append(name)
+    return found
+
+
+def possible_rolesets(
+    nodes: RoleTrees,
+    predicates: Nodes,
+    lemmas: Sequence[str],
+    known: Sequence[Collection[str]],
+    further: Mapping[str, Sequence[str]],
+    with_nouns: bool = True,
+) -> Iterator[list[str]]:
+    """Yield the rolesets that each predicate can have.
+
+    predicates: (n) tokens, all that are predicates. lemmas: of each. known: the rolesets of each in
+        training. further: other rolesets of verbs, by their lemmas. with_nouns: whether nouns can
+        be predicates, and light verbs need one.
+
+    A particle decides for the rolesets that have it. Otherwise the first of `further` is that of a
+    verb that can have none of its known ones.
+    """
+    verbs = nodes.is_one_of(nodes.predicates(predicates), nodes.classes.verbs)
+    particles = predicate_features(nodes, predicates, ("particle",))["particle"]
+    near = sisters(nodes, predicates)
+    nouns = np.isin(nodes.heads[near.nodes], predicates[~verbs])
+    light = np.bincount(near.owners[nouns], minlength=len(lemmas)) >= int(with_nouns)
+    after = nodes.starts[near.nodes] > predicates[near.owners]
+    after &= nodes.parents[near.nodes] == nodes.parents[nodes.leaves[predicates]][near.owners]
+    heads = nodes.lower.at(nodes.heads[near.nodes[after]])
+    words: list[set[str | None]] = [set() for _ in lemmas]
+    for owner, code in zip(near.owners[after].tolist(), heads.codes.tolist(), strict=True):
+        words[owner].add(heads.texts[code])
+    for row, verb in enumerate(verbs.tolist()):
+        own, more = list(known[row]), list(further.get(lemmas[row], ()))
+        if verb:
+            if more:  # rolesets of other verbs are those of unknown verbs
+                own = [name for name in own if verb_of(name) == lemmas[row]]
+            particle = particles.texts[particles.codes[row]]
+            fits = [
+                [name for name in names if particle and _words(name)[1:2] == [particle]]
+                for names in (own, more)
+            ]
+            if any(fits):
+                yield fits[0] or fits[1]
+                continue
+            own, more = (
+                [
+                    name
+                    for name in names
+                    if (light[row] or not name.endswith(LIGHT))
+                    and words[row].issuperset(_words(name)[1:2])
+                ]
+                for names in (own, more)
+            )
+        yield own or more[:1]
+
+
+def _words(roleset: str) -> list[str]:
+    return roleset.rpartition(".")[0].split("_")
+
+
+def verb_of(roleset: str) -> str:
+    """Return the verb that a roleset is named after."""
+    return _words(roleset)[0]
