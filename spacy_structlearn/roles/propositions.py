@@ -283,9 +283,8 @@ def role_labels(
     Labels that are not given are empty, so that the features based on them are constant.
     """
     labels: dict[str, Any] = dict(locals())
-    return RoleLabels(
-        **{
-            name: frozenset(value) if isinstance(value, (list, tuple)) else value
-            for name, value in labels.items()
-        }
-    )
+    labels = {
+        name: frozenset(value) if isinstance(value, list | tuple) else value
+        for name, value in labels.items()
+    }
+    return RoleLabels(**labels)

@@ -1,8 +1,8 @@
 """The rolesets that a predicate can have in its tree.
 
-A roleset with a particle, such as give_up.08, needs the particle behind its verb. A light verb, such
-as make.LV, needs a noun that is a predicate. Rolesets of verbs that training data lack are those of
-PropBank (Palmer, Gildea & Kingsbury 2005).
+A roleset with a particle, such as give_up.08, needs the particle behind its verb. A light verb,
+such as make.LV, needs a noun that is a predicate. Rolesets of verbs that training data lack are
+those of PropBank (Palmer, Gildea & Kingsbury 2005).
 """
 
 from __future__ import annotations
