@@ -87,6 +87,8 @@ _OF_CLASSES = (
     *(("content_class_8",), _lower("head", "content_class_8")),
     *(("content_class_10",), _lower("head", "content_class_10")),
     *(("content_form",), _lower("head", "content_form"), _lower("head", "content")),
+    # What tells agents of passives from times, means and amounts: "by the team", "by June".
+    *(_lower("voice", "head", f"content_{name}") for name in ("form", "class_8", "class_10")),
 )
 _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     PREDICATES: (
