@@ -50,7 +50,8 @@ def possible_rolesets(
         training. further: other rolesets of verbs, by their lemmas. with_nouns: whether nouns can
         be predicates, and light verbs need one.
 
-    A particle decides for the rolesets that have it. Otherwise the first of `further` is that of a
+    A particle, or an adverb behind an object ("gave her job up"), which taggers confuse with it,
+    decides for the rolesets that have it. Otherwise the first of `further` is that of a
     verb that can have none of its known ones.
     """
     verbs = nodes.is_one_of(nodes.predicates(predicates), nodes.classes.verbs)
@@ -60,16 +61,26 @@ def possible_rolesets(
     light = np.bincount(near.owners[nouns], minlength=len(lemmas)) >= int(with_nouns)
     after = nodes.starts[near.nodes] > predicates[near.owners]
     after &= nodes.parents[near.nodes] == nodes.parents[nodes.leaves[predicates]][near.owners]
-    heads = nodes.lower.at(nodes.heads[near.nodes[after]])
+    below, owners = near.nodes[after], near.owners[after].tolist()
+    heads = nodes.lower.at(nodes.heads[below])
+    is_object = nodes.is_one_of(below, nodes.classes.noun_phrases).tolist()
+    is_adverb = nodes.is_one_of(below, nodes.classes.adverb_phrases)
+    is_adverb &= nodes.stops[below] - nodes.starts[below] == 1
     words: list[set[str | None]] = [set() for _ in lemmas]
-    for owner, code in zip(near.owners[after].tolist(), heads.codes.tolist(), strict=True):
-        words[owner].add(heads.texts[code])
+    objects, adverbs = set(), {}
+    for place, owner in enumerate(owners):
+        word = heads.texts[heads.codes[place]]
+        words[owner].add(word)
+        if is_object[place]:
+            objects.add(owner)
+        elif is_adverb[place] and owner in objects:
+            adverbs.setdefault(owner, word)
     for row, verb in enumerate(verbs.tolist()):
         own, more = list(known[row]), list(further.get(lemmas[row], ()))
         if verb:
             if more:  # rolesets of other verbs are those of unknown verbs
                 own = [name for name in own if verb_of(name) == lemmas[row]]
-            particle = particles.texts[particles.codes[row]]
+            particle = particles.texts[particles.codes[row]] or adverbs.get(row)
             fits = [
                 [name for name in names if particle and _words(name)[1:2] == [particle]]
                 for names in (own, more)

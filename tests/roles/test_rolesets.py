@@ -16,7 +16,8 @@ KNOWN = ["give.01", "give_up.08", "give_out.09", "give.LV"]
         (f"{OBJECT} (PRT (RP up))", KNOWN, "give_up.08"),
         (f"(PRT (RP up)) {OBJECT}", KNOWN, "give_up.08"),
         (f"{OBJECT} (ADVP (RP up))", KNOWN, "give_up.08"),
-        (f"{OBJECT} (ADVP (RB out))", KNOWN, "give.01 give_out.09"),
+        (f"{OBJECT} (ADVP (RB out))", KNOWN, "give_out.09"),
+        (f"(ADVP (RB out)) {OBJECT}", KNOWN, "give.01 give_out.09"),
         (OBJECT, KNOWN, "give.01"),
         ("(PRT (RP in))", KNOWN, "give_in.14"),  # of the inventory
         ("(PRT (RP in))", ["give_in.09", "give_up.08"], "give_in.09"),
