@@ -64,46 +64,40 @@ def possible_rolesets(
     below, owners = near.nodes[after], near.owners[after].tolist()
     heads = nodes.lower.at(nodes.heads[below])
     is_object = nodes.is_one_of(below, nodes.classes.noun_phrases).tolist()
-    is_adverb = nodes.is_one_of(below, nodes.classes.adverb_phrases)
-    is_adverb &= nodes.stops[below] - nodes.starts[below] == 1
+    single = nodes.is_one_of(below, nodes.classes.adverb_phrases)
+    single &= nodes.stops[below] - nodes.starts[below] == 1
     words: list[set[str | None]] = [set() for _ in lemmas]
-    objects, adverbs = set(), {}
+    objects: set[int] = set()
+    adverbs: dict[int, str | None] = {}
     for place, owner in enumerate(owners):
         word = heads.texts[heads.codes[place]]
         words[owner].add(word)
         if is_object[place]:
             objects.add(owner)
-        elif is_adverb[place] and owner in objects:
+        elif single[place] and owner in objects:
             adverbs.setdefault(owner, word)
-    for row, verb in enumerate(verbs.tolist()):
-        own, more = list(known[row]), list(further.get(lemmas[row], ()))
+    for row, (base, verb) in enumerate(zip(lemmas, verbs.tolist(), strict=True)):
+        own, more = list(known[row]), list(further.get(base, ()))
         if verb:
             if more:  # rolesets of other verbs are those of unknown verbs
-                own = [name for name in own if verb_of(name) == lemmas[row]]
+                own = [name for name in own if verb_of(name) == base]
             particle = particles.texts[particles.codes[row]] or adverbs.get(row)
-            fits = [
-                [name for name in names if particle and _words(name)[1:2] == [particle]]
-                for names in (own, more)
-            ]
-            if any(fits):
-                yield fits[0] or fits[1]
+            with_it = [[n for n in names if _particle(n) == [particle]] for names in (own, more)]
+            if any(with_it):
+                yield with_it[0] or with_it[1]
                 continue
             own, more = (
-                [
-                    name
-                    for name in names
-                    if (light[row] or not name.endswith(LIGHT))
-                    and words[row].issuperset(_words(name)[1:2])
-                ]
-                for names in (own, more)
+                [n for n in names if words[row].issuperset(_particle(n))] for names in (own, more)
             )
+            if not light[row]:
+                own = [name for name in own if not name.endswith(LIGHT)]
         yield own or more[:1]
 
 
-def _words(roleset: str) -> list[str]:
-    return roleset.rpartition(".")[0].split("_")
+def _particle(roleset: str) -> list[str]:
+    return roleset.rpartition(".")[0].split("_")[1:2]
 
 
 def verb_of(roleset: str) -> str:
     """Return the verb that a roleset is named after."""
-    return _words(roleset)[0]
+    return roleset.rpartition(".")[0].partition("_")[0]

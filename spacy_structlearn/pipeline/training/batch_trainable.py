@@ -351,18 +351,14 @@ class BatchTrainable(StoredComponent):
         """Do nothing: spaCy's optimizer is not used."""
 
     def fit(
-        self,
-        examples: Iterable[Example],
-        *,
-        dev: Sequence[Example] = (),
-        strength: float | None = None,
-        **options: Any,
+        self, examples: Iterable[Example], *, dev: Sequence[Example] = (), **options: Any
     ) -> float:
         """Train on these examples alone, from the current parameters to the optimum.
 
+        If the component learns on, the strength of the prior is chosen on held-out examples, unless
+        it is one of the options.
         dev: examples that choose the parameters: those with the best main score, after
             `iterations_per_step` iterations, twice as many and so on. Without any, the last ones.
-        strength: of the prior, if the component learns on. None: chosen on held-out examples.
         options: progress and checkpoints, see `learning.training.Trainer.run`.
         Returns the objective at the optimum. Raises StructlearnError if no example has gold
         annotation and for a damaged checkpoint.
@@ -372,7 +368,7 @@ class BatchTrainable(StoredComponent):
         training = _Training(from_scratch=self._training.from_scratch)
         self._training = training
         if not training.from_scratch:
-            training.strength = strength or self._best_strength(examples)
+            training.strength = options.pop("strength", None) or self._best_strength(examples)
         self._add(examples, training.strength)
         self._learn_sites()
         trainer = training.trainer
