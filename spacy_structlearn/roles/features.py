@@ -220,27 +220,17 @@ def _is_passive(nodes: RoleTrees, leaf: int) -> bool:
     return True
 
 
-def _next(nodes: RoleTrees, leaves: Nodes, labels: Collection[str] | None = None) -> Nodes:
-    """Return the next sister to the right of each leaf that is a phrase, with one of the labels;
-    -1 for none.
+def _next(
+    nodes: RoleTrees, leaves: Nodes, labels: Collection[str] | None = None, least: int = 1
+) -> Nodes:
+    """Return the next sister to the right of each leaf with one of the labels and this number of
+    children; -1 for none.
     """
     every = np.arange(len(nodes) + 1)
-    wanted = nodes.n_children > 0
+    wanted = nodes.n_children >= least
     if labels is not None:
         wanted &= nodes.is_one_of(every, labels)
     return followed(np.where(wanted, every, nodes.right))[nodes.right[leaves]]
-
-
-def particles(nodes: RoleTrees, leaves: Nodes) -> Nodes:
-    """Return the next sister to the right of each leaf that is a particle, -1 for none.
-
-    A phrase of one word with the tag of particles is one too: (ADVP (RP off)).
-    """
-    every = np.arange(len(nodes) + 1)
-    words = np.append(nodes.leaves, -1)[nodes.starts]
-    single = nodes.stops - nodes.starts == 1
-    tops, tags = (nodes.is_one_of(own, nodes.classes.particles) for own in (every, words))
-    return followed(np.where(tops | (single & tags), every, nodes.right))[nodes.right[leaves]]
 
 
 def _neighbours(nodes: RoleTrees, leaves: Nodes, step: int) -> Nodes:
@@ -292,7 +282,7 @@ def _of_predicates(base: Lemmatizer) -> Mapping[str, Feature]:
         "above": _above,
         "subcat": _subcat,
         "voice": _voice,
-        "particle": lambda n, a: n.lower.at(n.starts[particles(n, a)]),
+        "particle": lambda n, a: n.lower.at(n.starts[_next(n, a, n.classes.particles, 0)]),
         "before": _before,
         "after": lambda n, a: n.lower.at(n.heads[_next(n, a)]),
         "after_phrase": lambda n, a: _label(n, _next(n, a)),

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from .features import predicate_features
 from .phrases import Nodes, RoleTrees, sisters
 
 ROLESETS = Path(__file__).parents[1] / "data" / "propbank_frames" / "rolesets.tsv"
@@ -55,7 +54,6 @@ def possible_rolesets(
     verb that can have none of its known ones.
     """
     verbs = nodes.is_one_of(nodes.predicates(predicates), nodes.classes.verbs)
-    particles = predicate_features(nodes, predicates, ("particle",))["particle"]
     near = sisters(nodes, predicates)
     nouns = np.isin(nodes.heads[near.nodes], predicates[~verbs])
     light = np.bincount(near.owners[nouns], minlength=len(lemmas)) >= int(with_nouns)
@@ -63,26 +61,28 @@ def possible_rolesets(
     after &= nodes.parents[near.nodes] == nodes.parents[nodes.leaves[predicates]][near.owners]
     below, owners = near.nodes[after], near.owners[after].tolist()
     heads = nodes.lower.at(nodes.heads[below])
-    is_object = nodes.is_one_of(below, nodes.classes.noun_phrases).tolist()
-    single = nodes.is_one_of(below, nodes.classes.adverb_phrases)
-    single &= nodes.stops[below] - nodes.starts[below] == 1
+    single = nodes.stops[below] - nodes.starts[below] == 1
+    is_particle = nodes.is_one_of(nodes.leaves[nodes.starts[below]], nodes.classes.particles)
+    is_particle = single & (is_particle | nodes.is_one_of(below, nodes.classes.particles))
+    is_adverb = single & nodes.is_one_of(below, nodes.classes.adverb_phrases)
+    is_object = nodes.is_one_of(below, nodes.classes.noun_phrases)
     words: list[set[str | None]] = [set() for _ in lemmas]
+    particles: dict[int, str | None] = {}
     objects: set[int] = set()
-    adverbs: dict[int, str | None] = {}
     for place, owner in enumerate(owners):
         word = heads.texts[heads.codes[place]]
         words[owner].add(word)
-        if is_object[place]:
+        if is_particle[place] or (is_adverb[place] and owner in objects):
+            particles.setdefault(owner, word)
+        elif is_object[place]:
             objects.add(owner)
-        elif single[place] and owner in objects:
-            adverbs.setdefault(owner, word)
     for row, (base, verb) in enumerate(zip(lemmas, verbs.tolist(), strict=True)):
         own, more = list(known[row]), list(further.get(base, ()))
         if verb:
             if more:  # rolesets of other verbs are those of unknown verbs
                 own = [name for name in own if verb_of(name) == base]
-            particle = particles.texts[particles.codes[row]] or adverbs.get(row)
-            with_it = [[n for n in names if _particle(n) == [particle]] for names in (own, more)]
+            wanted = [particles.get(row)]
+            with_it = [[n for n in names if _particle(n) == wanted] for names in (own, more)]
             if any(with_it):
                 yield with_it[0] or with_it[1]
                 continue

@@ -42,15 +42,16 @@ from spacy_structlearn.roles.propositions import PREDICATE, PlainFrame
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import placed_nodes
 from training.common.command import options
-from training.common.ewt import build_docs, read_docs
+from training.common.ewt import read_docs
 from training.common.recording import ROOT
 from training.pipeline.default import SMALLEST_ROLE_WEIGHTS
+from training.pipeline.labeler import jackknifed
 
 COMPONENT, ENCODER = "srl_labeler", "token_encoder"
 TEMPLATES = ROOT / "training" / "configs" / "frames.txt"
-NUMBER = 150  # of sentences of each template
+NUMBER = 100  # of sentences of each template
 STRENGTH = 10.0  # of the prior
-SHARE = 3  # of the documents of the treebank, one in so many is learned with them
+SHARE = 2  # one in so many documents of the treebank, with predicted trees, is learned with them
 _NAME, _ROLES = re.compile(r"\{(\w+)\}"), re.compile(r"\|(\S+)")
 
 
@@ -149,8 +150,8 @@ def main() -> None:
     parser.add_argument("pipeline", help="its name or path")
     args = parser.parse_args()
     nlp = spacy_structlearn.load(args.pipeline)
-    docs = read_docs(build_docs(args.corpora, args.work)["train"], nlp.vocab)[::SHARE]
-    learn_on(nlp, [*docs, *generated(nlp)])
+    docs = read_docs(jackknifed(args.corpora, args.work, 1)["train"], nlp.vocab)
+    learn_on(nlp, [*docs[::SHARE], *generated(nlp)])
     fitting.save(nlp, args.output)
 
 
