@@ -31,7 +31,6 @@ FEATURES = (*GILDEA_JURAFSKY, *ADDITIONAL)
 PREDICATE_FEATURES = (
     *("word", "lemma", "predicate_tag", "previous", "previous_tag", "next", "next_tag"),
     *("above", "subcat", "voice", "particle", "before", "after", "after_phrase", "preposition"),
-    "adverb",
 )
 """Features of a predicate alone, for its identification and its sense."""
 OF_WORD_CLASSES = (
@@ -287,7 +286,6 @@ def _of_predicates(base: Lemmatizer) -> Mapping[str, Feature]:
         "after": lambda n, a: n.lower.at(n.heads[_next(n, a)]),
         "after_phrase": lambda n, a: _label(n, _next(n, a)),
         "preposition": lambda n, a: n.lower.at(n.heads[_next(n, a, n.classes.preposition_phrases)]),
-        "adverb": lambda n, a: n.lower.at(n.starts[_next(n, a, n.classes.adverb_phrases)]),
     }
 
 
@@ -394,8 +392,7 @@ def predicate_features(
     before: the head word of the nearest noun phrase to the left that may be an argument.
     after, after_phrase: the head word and the label of the next phrase to the right under the same
         node.
-    preposition, adverb: the head of the next prepositional phrase, the first word of the next
-        adverb phrase, to the right under the same node.
+    preposition: the head of the next prepositional phrase to the right under the same node.
 
     Raises StructlearnError if a token is not in the tree or a name is unknown.
     """

@@ -201,7 +201,6 @@ def test_what_is_asked_of_a_predicate_alone():
         "after": "up",
         "after_phrase": "PRT",
         "preposition": "at",
-        "adverb": None,
     }
     assert [columns[name][1] for name in ("lemma", "before", "after", "preposition")] == [
         *("have", "they", "picked", None)

@@ -3,9 +3,11 @@
     python -m training.pipeline.frames training/work/sm en_structlearn_sm
 
 Concrete objects of verbs that are often light ("She made a cake"), quotations, phrases with "by"
-that are no agents, subjects of infinitives, and particles behind objects. The labeler of a pipeline
-learns on from them: its weights are those of more text, which is not read again
-(`classification.adaptation`). Words are chosen at random, but always the same.
+that are no agents, and subjects of infinitives. The labeler of a pipeline learns on from them: its
+weights are those of more text, which is not read again (`classification.adaptation`). Words are
+chosen at random, but always the same. On the tuning documents, in predicted trees, F1 of a labeler
+that has not seen them is 67.5 after this instead of 67.4; with gold trees of the treebank, in place
+of predicted ones, it is 67.2.
 
 They are made from `TEMPLATES`: "{NAME}" stands for one of the phrases of a name. A label is
 followed by the roles that the phrase has: "(NP|ARG0.0,ARG1.1 ...)" for the predicates 0 and 1,
@@ -49,9 +51,9 @@ from training.pipeline.labeler import jackknifed
 
 COMPONENT, ENCODER = "srl_labeler", "token_encoder"
 TEMPLATES = ROOT / "training" / "configs" / "frames.txt"
-NUMBER = 100  # of sentences of each template
-STRENGTH = 10.0  # of the prior
-SHARE = 2  # one in so many documents of the treebank, with predicted trees, is learned with them
+NUMBER = 50  # of sentences of each template
+STRENGTH = 5.0  # of the prior
+SHARE = 4  # one in so many documents of the treebank, with predicted trees, is learned with them
 _NAME, _ROLES = re.compile(r"\{(\w+)\}"), re.compile(r"\|(\S+)")
 
 
