@@ -1,6 +1,7 @@
 """Sentences with frames of kinds that the treebank has few of, and a labeler that learns on.
 
     python -m training.pipeline.frames training/work/sm en_structlearn_sm
+    python -m training.pipeline.frames training/work/md en_structlearn_md --like training/work/sm
 
 Concrete objects of verbs that are often light ("She made a cake"), quotations, phrases with "by"
 that are no agents, and subjects of infinitives. The labeler of a pipeline learns on from them: its
@@ -150,10 +151,15 @@ def main() -> None:
     parser = options(__doc__, "corpora", "work")
     parser.add_argument("output", type=Path, help="folder of the pipeline")
     parser.add_argument("pipeline", help="its name or path")
+    parser.add_argument("--like", help="a pipeline whose labeler has learned on: take its stages")
     args = parser.parse_args()
-    nlp = spacy_structlearn.load(args.pipeline)
-    docs = read_docs(jackknifed(args.corpora, args.work, 1)["train"], nlp.vocab)
-    learn_on(nlp, [*docs[::SHARE], *generated(nlp)])
+    nlp: Any = spacy_structlearn.load(args.pipeline)
+    if args.like:
+        learned: Any = spacy_structlearn.load(args.like).get_pipe(COMPONENT)
+        nlp.get_pipe(COMPONENT).parameters = learned.parameters
+    else:
+        docs = read_docs(jackknifed(args.corpora, args.work, 1)["train"], nlp.vocab)
+        learn_on(nlp, [*docs[::SHARE], *generated(nlp)])
     fitting.save(nlp, args.output)
 
 
