@@ -29,17 +29,21 @@ from spacy.tokens import Doc
 import spacy_structlearn
 from spacy_structlearn.classification.linear.log_linear import LogLinear
 from spacy_structlearn.classification.stages import Stages
+from spacy_structlearn.encoder.scorer import Potentials
+from spacy_structlearn.encoder.training import ScorerTraining
 from spacy_structlearn.groups import CONSTITUENTS, SRL
 from spacy_structlearn.pipeline.extensions import frame_spans
 from spacy_structlearn.pipeline.extensions.span_groups import set_spans
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.pipeline.srl_stages import (
+    ARGUMENTS,
     OF_CANDIDATES,
     PREDICATES,
     SENSES,
     srl_templates,
 )
 from spacy_structlearn.pipeline.training import fitting
+from spacy_structlearn.pipeline.training.gold_sites import site_examples
 from spacy_structlearn.roles.features import PREDICATE_FEATURES
 from spacy_structlearn.roles.propositions import PREDICATE, PlainFrame
 from spacy_structlearn.trees.brackets import parse_tree
@@ -147,19 +151,37 @@ def learn_on(nlp: Language, docs: Iterable[Doc]) -> None:
     labeler.parameters = labeler.parameters.compact("float16", SMALLEST_ROLE_WEIGHTS)
 
 
+def learn_arguments(nlp: Language, docs: Iterable[Doc]) -> None:
+    """Let the site scorer of arguments learn on from Docs with trees and frames."""
+    labeler: Any = nlp.get_pipe(COMPONENT)
+    scorers = labeler.potentials.scorers
+    training = ScorerTraining(scorers[ARGUMENTS])
+    labeler.heads = (ARGUMENTS,)  # without the much larger head of rolesets
+    for doc in docs:
+        example = to_example(doc, spans=[CONSTITUENTS])
+        nlp.get_pipe(ENCODER)(example.predicted)
+        training.add(list(site_examples(labeler, example).values()))
+    del labeler.heads
+    for _ in range(training.passes):
+        training.step()
+    if training.scorer is not None:
+        learned = training.scorer.replaced(storage=scorers[ARGUMENTS].storage)
+        labeler.potentials = Potentials({**scorers, ARGUMENTS: learned})
+
+
 def main() -> None:
     parser = options(__doc__, "corpora", "work")
     parser.add_argument("output", type=Path, help="folder of the pipeline")
     parser.add_argument("pipeline", help="its name or path")
-    parser.add_argument("--like", help="a pipeline whose labeler has learned on: take its stages")
+    parser.add_argument("--like", help="with stages from here, scorers learn on")
     args = parser.parse_args()
     nlp: Any = spacy_structlearn.load(args.pipeline)
     if args.like:
         learned: Any = spacy_structlearn.load(args.like).get_pipe(COMPONENT)
         nlp.get_pipe(COMPONENT).parameters = learned.parameters
-    else:
-        docs = read_docs(jackknifed(args.corpora, args.work, 1)["train"], nlp.vocab)
-        learn_on(nlp, [*docs[::SHARE], *generated(nlp)])
+    docs = read_docs(jackknifed(args.corpora, args.work, 1)["train"], nlp.vocab)
+    docs = [*docs[:: SHARE * 2 if args.like else SHARE], *generated(nlp)]
+    (learn_arguments if args.like else learn_on)(nlp, docs)
     fitting.save(nlp, args.output)
 
 
