@@ -374,7 +374,6 @@ MESSAGES = {
     # --- SL4xx: grammars ----------------------------------------------------------------------
     "SL401": "There is no binarization {value!r}. Choose one of {known}.",
     "SL403": "The parts of a latent grammar do not match: {problem}.",
-    "SL404": "Weights cannot be stored as {value!r}. Choose one of {known}.",
     "SL405": "No {kind} function is registered as {name!r}; registered are: {known}. Import the "
     "package that registers it before the model is loaded.",
     "SL407": "There are no trees to learn from. Check the reader of the treebank.",
