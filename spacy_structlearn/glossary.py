@@ -11,16 +11,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from .errors import message
 from .roles.propositions import CONTINUATION, REFERENCE
+from .roles.rolesets import LIGHT, meanings
 
 _LABELS = Path(__file__).parent / "data" / "labels.tsv"
-ROLESETS = Path(__file__).parent / "data" / "propbank_frames" / "rolesets.tsv"
-LIGHT = ".LV"  # in place of the number, in rolesets of verbs whose noun has the meaning
 
 ROOT = "TOP"  # above the tree, as in `trees.normalize`
 
@@ -44,7 +42,7 @@ def explanation(label: str) -> str | None:
         if label.startswith(prefix) and label.removeprefix(prefix) in ROLES:
             base = label.removeprefix(prefix)
             return text.format(label=base, text=ROLES[base])
-    return "light verb" if label.endswith(LIGHT) else rolesets().get(label)
+    return "light verb" if label.endswith(LIGHT) else meanings().get(label)
 
 
 def warn_of_unknown(labels: Iterable[str], known: Any) -> None:
@@ -61,10 +59,3 @@ def warn_of_unknown(labels: Iterable[str], known: Any) -> None:
             close = get_close_matches(base.upper(), LABELS, 1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             warnings.warn(message("SL802", label=label, hint=hint), stacklevel=3)
-
-
-@lru_cache(maxsize=1)
-def rolesets() -> dict[str, str]:
-    """Return the meanings of the rolesets of the built-in pipeline, except of light verbs."""
-    lines = ROLESETS.read_text(encoding="utf8").splitlines()
-    return dict(line.split("\t") for line in lines if not line.startswith("#"))

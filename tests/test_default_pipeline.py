@@ -209,8 +209,9 @@ def test_roles_in_simple_sentences(nlp, text, predicate, expected):
 
 
 def test_rolesets(nlp):
-    doc = nlp("They picked up the kids. He picked a red apple.")
-    assert [frame.roleset for frame in doc._.frames] == ["pick_up.04", "pick.01"]
+    doc = nlp("They picked the kids up. He picked a red apple. She broke up. They made a lamp.")
+    wanted = ["pick_up.04", "pick.01", "break_up.08", "make.01"]
+    assert [frame.roleset for frame in doc._.frames] == wanted
     assert nlp("She blorked the lamp.")[1]._.srl.roleset is None
 
 

@@ -1,4 +1,6 @@
-"""Write what the rolesets of the built-in pipeline mean, for `spacy_structlearn.explain`.
+"""Write which rolesets the built-in pipeline can predict, and what they mean.
+
+They are those of its training, those with particles, and the first one of each other verb.
 
     python corpora/fetch.py propbank_frames
     python -m training.glosses [--corpora corpora/data]
@@ -9,12 +11,13 @@ Run it after the built-in pipeline was trained again. Light verbs (make.LV) have
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 from spacy.language import Language
 
 import spacy_structlearn
-from spacy_structlearn.glossary import LIGHT, ROLESETS
+from spacy_structlearn.roles.rolesets import LIGHT, ROLESETS, verb_of
 from training.common.recording import CORPORA
 
 HEADER = "# An extract of PropBank's frames, licence CC BY-SA 4.0; see LICENSES_SOURCES."
@@ -26,12 +29,27 @@ def main() -> None:
     args = parser.parse_args()
     table = (args.corpora / "propbank_frames" / "rolesets.tsv").read_text(encoding="utf8")
     meanings = dict(line.split("\t") for line in table.splitlines())
-    lines = [f"{roleset}\t{meanings[roleset]}" for roleset in predicted(spacy_structlearn.load())]
+    names = listed(predicted(spacy_structlearn.load()), meanings)
+    lines = [f"{roleset}\t{meanings[roleset]}" for roleset in names]
     ROLESETS.write_text("\n".join([HEADER, *lines, ""]), encoding="utf8")
 
 
+def listed(known: Iterable[str], every: Iterable[str]) -> list[str]:
+    """Return the rolesets that are listed, in alphabetical order.
+
+    known: those of the training. every: those of the frames.
+    """
+    found = {*known}
+    plain = {verb_of(roleset) for roleset in found if "_" not in roleset}
+    for roleset in sorted(every, key=lambda roleset: roleset.rpartition(".")[-1]):
+        if "_" in roleset or verb_of(roleset) not in plain:
+            found.add(roleset)
+            plain |= set() if "_" in roleset else {verb_of(roleset)}
+    return sorted(found)
+
+
 def predicted(nlp: Language) -> list[str]:
-    """Return the rolesets with a sense that a pipeline can predict, in alphabetical order."""
+    """Return the rolesets with a sense that a pipeline has learned, in alphabetical order."""
     rolesets = nlp.get_pipe("srl_labeler").cfg["rolesets"].values()
     names = {roleset for numbers in rolesets for roleset in numbers.values()}
     return sorted(roleset for roleset in names if not roleset.endswith(LIGHT))

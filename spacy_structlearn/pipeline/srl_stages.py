@@ -38,6 +38,7 @@ from ..roles.features import (
 )
 from ..roles.phrases import ArgumentNodes, RoleTrees, candidates, gold_roles
 from ..roles.propositions import Argument, PlainFrame, base_label
+from ..roles.rolesets import inventory, possible_rolesets
 from ..trees.nodes import Brackets
 from .doc_arrays import DocTrees, form_ids
 
@@ -86,6 +87,8 @@ _OF_CLASSES = (
     *(("content_class_8",), _lower("head", "content_class_8")),
     *(("content_class_10",), _lower("head", "content_class_10")),
     *(("content_form",), _lower("head", "content_form"), _lower("head", "content")),
+    # What tells agents of passives from times, means and amounts: "by the team", "by June".
+    *(_lower("voice", "head", f"content_{name}") for name in ("form", "class_8", "class_10")),
 )
 _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     PREDICATES: (
@@ -242,7 +245,7 @@ class FrameFinder:
                 probabilities = self._pooled(ROLESETS, probabilities, 1.0 - none, gold)
         chosen = np.flatnonzero(probabilities > 0.5)
         lemmas = list(columns["lemma"].at(chosen))
-        rolesets = self._rolesets(table.take(chosen), lemmas, words[chosen])
+        rolesets = self._rolesets(nodes, table.take(chosen), lemmas, words[chosen])
         return Predicates(words[chosen], rolesets, probabilities[chosen])
 
     def _gold_of(self, words: NDArray[np.integer]) -> list[GoldFrame | None]:
@@ -255,19 +258,22 @@ class FrameFinder:
         return pooled(own, other, self.labeler.site_scorers[head].weights)
 
     def _rolesets(
-        self, table: Table, lemmas: Sequence[str], words: NDArray[np.intp]
+        self, nodes: RoleTrees, table: Table, lemmas: Sequence[str], words: NDArray[np.intp]
     ) -> list[str | None]:
-        """Find the most probable roleset of each predicate among those known of its lemma."""
+        """Find the most probable roleset of each predicate among those that it can have."""
         stage = self._stage(SENSES)
         if stage is None:
             return [None] * len(lemmas)
-        known = [self.labeler.cfg["rolesets"].get(base, {}) for base in lemmas]
-        rolesets = [next(iter(numbers.values()), None) for numbers in known]
-        several = [row for row, numbers in enumerate(known) if len(numbers) > 1]
+        known = [self.labeler.cfg["rolesets"].get(base, {}).values() for base in lemmas]
+        further = inventory() if self.labeler.role_labels.propbank else {}
+        nouns = self.labeler.predicates == ALL
+        possible = list(possible_rolesets(nodes, words, lemmas, known, further, nouns))
+        rolesets = [next(iter(names), None) for names in possible]
+        several = [row for row, names in enumerate(possible) if len(names) > 1]
         if not several:
             return rolesets
-        numbers = [sorted(known[row]) for row in several]
-        names = [list(map(known[row].get, own)) for row, own in zip(several, numbers, strict=True)]
+        names = [possible[row] for row in several]
+        numbers = [[name.rpartition(".")[-1] for name in own] for own in names]
         # Unknown labels have the probability 0 that is added.
         probabilities = np.pad(stage.predict_proba(table.take(several)), ((0, 0), (0, 1)))
         scores = np.take_along_axis(probabilities, _places(numbers, stage.labels), axis=1)

@@ -216,13 +216,14 @@ class RoleLabels:
     verbs: tags of verbs.
     verb: the tag of all verbs in a path.
     participles: tags of verbs that can be passive.
-    verb_phrases, noun_phrases, preposition_phrases, clauses: labels of phrases.
+    verb_phrases, noun_phrases, preposition_phrases, adverb_phrases, clauses: labels of phrases.
     subordinate: labels of phrases whose last phrase carries the content.
     governing: labels of possible governors of a phrase.
     conjunctions, particles: tags and labels of conjunctions and verb particles.
     relative: tags and labels of relative and interrogative phrases.
     be, have, get: forms of these verbs in lower case.
     core: roles that a predicate has only once, possibly in several pieces.
+    propbank: whether verbs may have rolesets of PropBank that they did not have in training.
     """
 
     verbs: frozenset[str] = VERBS
@@ -231,6 +232,7 @@ class RoleLabels:
     verb_phrases: frozenset[str] = labels_of("VP")
     noun_phrases: frozenset[str] = labels_of("NP")
     preposition_phrases: frozenset[str] = labels_of("PP")
+    adverb_phrases: frozenset[str] = labels_of("ADVP")
     clauses: frozenset[str] = labels_of("S SQ SINV")
     subordinate: frozenset[str] = labels_of("PP WHPP SBAR SBARQ")
     governing: frozenset[str] = labels_of("S SQ SINV SBAR SBARQ VP")
@@ -241,6 +243,7 @@ class RoleLabels:
     have: frozenset[str] = labels_of("have has had having 've 'd ’ve ’d")
     get: frozenset[str] = labels_of("get gets got getting gotten")
     core: frozenset[str] = CORE
+    propbank: bool = True
 
 
 ENGLISH = RoleLabels()
@@ -262,6 +265,7 @@ def role_labels(
     verb_phrases: LabelList = (),
     noun_phrases: LabelList = (),
     preposition_phrases: LabelList = (),
+    adverb_phrases: LabelList = (),
     clauses: LabelList = (),
     subordinate: LabelList = (),
     governing: LabelList = (),
@@ -272,11 +276,15 @@ def role_labels(
     have: LabelList = (),
     get: LabelList = (),
     core: LabelList = (),
+    propbank: bool = False,
 ) -> RoleLabels:
     """Return the labels of another treebank; see `RoleLabels`. This is a registered function.
 
     Labels that are not given are empty, so that the features based on them are constant.
     """
     labels: dict[str, Any] = dict(locals())
-    labels = {name: value if name == "verb" else frozenset(value) for name, value in labels.items()}
+    labels = {
+        name: frozenset(value) if isinstance(value, list | tuple) else value
+        for name, value in labels.items()
+    }
     return RoleLabels(**labels)

@@ -355,7 +355,8 @@ class BatchTrainable(StoredComponent):
     ) -> float:
         """Train on these examples alone, from the current parameters to the optimum.
 
-        If the component learns on, the strength of the prior is chosen on held-out examples.
+        If the component learns on, the strength of the prior is chosen on held-out examples, unless
+        it is one of the options.
         dev: examples that choose the parameters: those with the best main score, after
             `iterations_per_step` iterations, twice as many and so on. Without any, the last ones.
         options: progress and checkpoints, see `learning.training.Trainer.run`.
@@ -367,7 +368,7 @@ class BatchTrainable(StoredComponent):
         training = _Training(from_scratch=self._training.from_scratch)
         self._training = training
         if not training.from_scratch:
-            training.strength = self._best_strength(examples)
+            training.strength = options.pop("strength", None) or self._best_strength(examples)
         self._add(examples, training.strength)
         self._learn_sites()
         trainer = training.trainer
