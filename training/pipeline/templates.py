@@ -1,12 +1,12 @@
 """Generate sentences of rare kinds with their trees, from training/configs/templates.txt.
 
     python corpora/fetch.py ewt
-    python -m training.pipeline.templates templates.trees.gz --number 3000
+    python -m training.pipeline.templates templates.trees.gz --number 300
 
-Treebanks of web text have few imperatives whose verb is also a noun, questions with "do", headlines,
-direct quotations, appositives and lists. The templates are a context-free grammar over trees. Words
-come from the training trees and from lists. One word in five is held out, so that accuracy can be
-measured on other words.
+Treebanks of web text have few imperatives whose verb is also a noun, questions with "do",
+headlines, direct quotations, appositives and lists. The templates are a context-free grammar over
+trees. Words come from the training trees and from lists. With --words, one word in five is held
+out, so that accuracy is measured on other words.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ KINDS = (
     *("causative", "coordination", "formula", "contrast", "contrast", "imperative", "headline"),
 )
 QUOTES = (('"', '"'), ('"', '"'), ("“", "”"), ("'", "'"), ("``", "''"))
-HELD_OUT = 5  # one word in five
+PARTS = ("all", "train", "test")
+HELD_OUT = 5  # one word in five is of the last part
 _PART = re.compile(r"<([a-z]+)([?!]?)>|\{([a-z]*)(?:\.([A-Z]+))?(\+?)\}")
 _FIRST = re.compile(r"(^|\(`` \S+\) )((?:\([A-Z$]+ )+)([a-z])")  # letter of a sentence or quotation
 _BEFORE_VOWEL = re.compile(r"(\(DT [Aa])\)(?= \([A-Z]+ [aeiou])")
@@ -46,15 +47,15 @@ Forms = dict[tuple[str, str], str]
 
 
 class Templates:
-    """Random sentences. trees: from which words are learned. held_out: use the words held out."""
+    """Random sentences. trees: words are learned from them. words: those of PARTS that are used."""
 
-    def __init__(self, trees: Iterable[Tree], *, held_out: bool = False, seed: int = 0):
+    def __init__(self, trees: Iterable[Tree], words: str = "all", seed: int = 0):
         self._rules, classes = read_templates(TEMPLATES)
         learned, self._forms = vocabulary(trees)
-        for name, (tag, words) in learned.items():
-            every = sorted({*words, *classes.get(name, (tag, []))[1]})
-            own = [w for w in every if (crc32(w.encode()) % HELD_OUT == 0) is held_out]
-            classes[name] = tag, own
+        for name, (tag, own) in learned.items():
+            every = sorted({*own, *classes.get(name, (tag, []))[1]})
+            parts = {w: "test" if crc32(w.encode()) % HELD_OUT == 0 else "train" for w in every}
+            classes[name] = tag, [word for word in every if words in ("all", parts[word])]
         self._classes, self._random, self._particle = classes, Random(seed), ""
 
     def sentence(self, kind: str) -> Tree:
@@ -166,9 +167,9 @@ def inflected(word: str, tag: str, forms: Forms) -> str:
     return word.removesuffix("e") + (doubled[1] if doubled else "") + ending
 
 
-def write_templates(corpora: Path, target: Path, number: int, *, held_out: bool = False) -> Path:
+def write_templates(corpora: Path, target: Path, number: int, words: str = "all") -> Path:
     """Write so many sentences of each kind to a file of trees."""
-    templates = Templates(ewt_trees(corpora, "train"), held_out=held_out)
+    templates = Templates(ewt_trees(corpora, "train"), words)
     lines = (f"{templates.sentence(kind)}\n" for _ in range(number) for kind in KINDS)
     write_bytes(target, gzip.compress("".join(lines).encode(), mtime=0))
     return target
@@ -178,9 +179,9 @@ def main() -> None:
     parser = options(__doc__, "corpora")
     parser.add_argument("output", type=Path, help="file of trees, .gz")
     parser.add_argument("--number", type=int, default=300, help="of sentences of each kind")
-    parser.add_argument("--held-out", action="store_true", help="with the words held out")
+    parser.add_argument("--words", choices=PARTS, default="all", help="with a part of the words")
     args = parser.parse_args()
-    write_templates(args.corpora, args.output, args.number, held_out=args.held_out)
+    write_templates(args.corpora, args.output, args.number, args.words)
 
 
 if __name__ == "__main__":
