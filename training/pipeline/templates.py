@@ -77,7 +77,7 @@ class Templates:
         if name:
             tag, words = self._classes[name]
             word, _, particle = self._random.choice(words).partition("+")
-            leaf = f"({form or tag} {inflected(word, form or tag, self._forms)})"
+            leaf = f"({form or tag} {inflected(word, form or '', self._forms)})"
             self._particle = particle or self._particle
             return leaf if apart or not particle else f"{leaf} (PRT (RP {particle}))"
         return f"(PRT (RP {self._particle}))"  # of the verb before
