@@ -319,7 +319,10 @@ def with_rare_kinds(path: Path, corpora: Path, work: Path, jobs: int) -> Languag
     )  # the second one without words of the training
     learn_on(learned, corpora, work, jobs)
     for name in LESSONS:
-        nlp.get_pipe(name).parameters = COMPONENTS[name].compact(learned.get_pipe(name).parameters)
+        new, old = learned.get_pipe(name), nlp.get_pipe(name)
+        old.parameters = COMPONENTS[name].compact(new.parameters)
+        if new.site_scorers:
+            old.potentials = new.potentials
     return nlp
 
 
