@@ -311,16 +311,22 @@ def pipeline(
     return assemble(nlp)
 
 
-def with_rare_kinds(path: Path, corpora: Path, work: Path, jobs: int) -> Language:
-    """Return an existing pipeline whose tagger, parser and chunker have learned on."""
+def with_rare_kinds(
+    path: Path, corpora: Path, work: Path, jobs: int, models: Iterable[str] = tuple(LESSONS)
+) -> Language:
+    """Return an existing pipeline whose tagger, parser and chunker have learned on.
+
+    models: the components that do; the heads of an encoder learn on besides.
+    """
     learned, nlp = (
         spacy.load(path),
         spacy.load(path),
     )  # the second one without words of the training
-    learn_on(learned, corpora, work, jobs)
+    learn_on(learned, corpora, work, jobs, models)
     for name in LESSONS:
         new, old = learned.get_pipe(name), nlp.get_pipe(name)
-        old.parameters = COMPONENTS[name].compact(new.parameters)
+        if name in models:
+            old.parameters = COMPONENTS[name].compact(new.parameters)
         if new.site_scorers:
             old.potentials = new.potentials
     return nlp

@@ -54,11 +54,12 @@ LESSONS = {
 
 
 def learn_on(
-    nlp: Language, corpora: Path, work: Path, jobs: int, lessons: Iterable[str] = tuple(LESSONS)
+    nlp: Language, corpora: Path, work: Path, jobs: int, models: Iterable[str] = tuple(LESSONS)
 ) -> None:
-    """Let components of a pipeline learn on. They are stored as float32 afterwards.
+    """Let components of a pipeline learn on; `models` are those of the components that do.
 
-    The chunker reads tags that the tagger and the parser predict, and jackknifed ones.
+    The chunker reads tags that the tagger and the parser predict, and jackknifed ones. Models are
+    stored as float32 afterwards, heads as before.
     """
     path = work / "templates.trees.gz"
     if not path.exists():
@@ -72,23 +73,28 @@ def learn_on(
     for name in (ENCODER, *LESSONS):
         if name not in nlp.pipe_names:
             continue
-        if name in lessons:
+        if name in LESSONS:
             component, lesson = nlp.get_pipe(name), LESSONS[name]
-            docs = read_docs(gold[name], nlp.vocab) if lesson.documents else []
-            Random(0).shuffle(docs)
-            every = [*examples[: lesson.templates], *map(to_example, docs[: lesson.documents])]
-            for example in every:
-                with_norms(nlp, example.predicted)
-            data = [part for part in map(component.gold_data, every) if part is not None]
-            learner, labels = component.estimator, component.labels
-            adapter = learner.adapter(component.parameters, data, labels, strength=lesson.strength)
-            component.parameters = adapter.run()
-            if component.site_scorers:
-                _learn_sites(
-                    component, [*examples[: lesson.templates], *_trees(nlp, corpora, work)]
+            own = examples[: lesson.templates]
+            if name in models:
+                docs = read_docs(gold[name], nlp.vocab) if lesson.documents else []
+                Random(0).shuffle(docs)
+                _adapt(
+                    nlp, component, own + list(map(to_example, docs[: lesson.documents])), lesson
                 )
+            if component.site_scorers:
+                _learn_sites(component, own + _trees(nlp, corpora, work))
         docs = annotated(nlp, name, (example.predicted for example in examples))
         examples = [Example(doc, e.reference) for doc, e in zip(docs, examples, strict=True)]
+
+
+def _adapt(nlp: Language, component: Any, examples: list[Example], lesson: Lesson) -> None:
+    for example in examples:
+        with_norms(nlp, example.predicted)
+    data = [part for part in map(component.gold_data, examples) if part is not None]
+    model, learner = component.parameters, component.estimator
+    adapter = learner.adapter(model, data, component.labels, strength=lesson.strength)
+    component.parameters = adapter.run()
 
 
 def _trees(nlp: Language, corpora: Path, work: Path) -> list[Example]:
