@@ -30,7 +30,8 @@ from training.common.treebanks import ewt_trees
 TEMPLATES = ROOT / "training" / "configs" / "templates.txt"
 KINDS = (
     *("question", "imperative", "headline", "quotation", "apposition", "enumeration", "particle"),
-    *("causative", "coordination", "formula", "contrast", "contrast", "imperative", "headline"),
+    *("causative", "coordination", "formula", "contrast", "contrast", "headline"),
+    *("imperative", "imperative", "imperative"),
 )
 QUOTES = (('"', '"'), ('"', '"'), ("“", "”"), ("'", "'"), ("``", "''"))
 PARTS = ("all", "train", "test")
@@ -57,6 +58,7 @@ class Templates:
             parts = {w: "test" if crc32(w.encode()) % HELD_OUT == 0 else "train" for w in every}
             classes[name] = tag, [word for word in every if words in ("all", parts[word])]
         self._classes, self._random, self._particle = classes, Random(seed), ""
+        self._left: dict[str, list[str]] = defaultdict(list)
 
     def sentence(self, kind: str) -> Tree:
         """Return a sentence of one of KINDS, or of another symbol."""
@@ -76,7 +78,9 @@ class Templates:
             return f"{text[:-1]} (. {end}))" if end else text
         if name:
             tag, words = self._classes[name]
-            word, _, particle = self._random.choice(words).partition("+")
+            if not self._left[name]:  # so that each word comes equally often
+                self._left[name] = self._random.sample(words, len(words))
+            word, _, particle = self._left[name].pop().partition("+")
             leaf = f"({form or tag} {inflected(word, form or '', self._forms)})"
             self._particle = particle or self._particle
             return leaf if apart or not particle else f"{leaf} (PRT (RP {particle}))"
