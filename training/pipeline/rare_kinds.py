@@ -48,8 +48,8 @@ class Lesson(NamedTuple):
 
 LESSONS = {
     "chain_tagger": Lesson(1500, 300, 4.0),
-    "constituency_parser": Lesson(2500, 0, 5.0),
-    "np_chunker": Lesson(1000, 300, 4.0),
+    "constituency_parser": Lesson(2500, 0, 8.0),
+    "np_chunker": Lesson(600, 300, 16.0),
 }
 
 
