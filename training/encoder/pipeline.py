@@ -158,7 +158,7 @@ def main() -> None:
     )
     licences = (PACKAGED / "LICENSES_SOURCES").read_text(encoding="utf8") + ENCODERS["text"]
     fitting.save(nlp, args.output)
-    nlp = default.with_rare_kinds(args.output, args.corpora, args.work, args.jobs, ())  # heads
+    nlp = default.with_rare_kinds(args.output, args.corpora, args.work, ())  # the heads
     fitting.save(nlp, args.output, extra={"LICENSES_SOURCES": licences})
     print(srsly.json_dumps(card.write_card(args.output, read_docs(docs["dev"])), indent=2))
 

@@ -13,8 +13,7 @@ Each stage is kept in training/work, so that an interrupted run resumes:
    the trees of EWT, CRAFT and MCTB_en, with counts of the raw text (associations.py), and the role
    labeler on the propositions of EWT and of the annotated text, and the morphologizer on gold trees
    and tags of EWT.
-5. Let the tagger, the parser and the chunker learn on from sentences of rare kinds
-   (rare_kinds.py).
+5. Let the tagger and the parser learn on from sentences of rare kinds (rare_kinds.py).
 6. Assemble the pipeline. Evaluate it once on dev, and write its model card (card.py).
 
 --only COMPONENT ... keeps the other components of the package. --rare-kinds PIPELINE makes stage 5
@@ -301,7 +300,7 @@ def pipeline(
             nlp.add_pipe(name, source=packaged)
             continue
         nlp.add_pipe(name, source=how.learn(corpora, work, jobs))
-    learn_on(nlp, corpora, work, jobs, set(LESSONS).intersection(learned))
+    learn_on(nlp, corpora, work, set(LESSONS).intersection(learned))
     for name in learned:
         component = nlp.get_pipe(name)
         component.parameters = COMPONENTS[name].compact(component.parameters)
@@ -312,9 +311,9 @@ def pipeline(
 
 
 def with_rare_kinds(
-    path: Path, corpora: Path, work: Path, jobs: int, models: Iterable[str] = tuple(LESSONS)
+    path: Path, corpora: Path, work: Path, models: Iterable[str] = tuple(LESSONS)
 ) -> Language:
-    """Return an existing pipeline whose tagger, parser and chunker have learned on.
+    """Return an existing pipeline whose tagger and parser have learned on.
 
     models: the components that do; the heads of an encoder learn on besides.
     """
@@ -322,7 +321,7 @@ def with_rare_kinds(
         spacy.load(path),
         spacy.load(path),
     )  # the second one without words of the training
-    learn_on(learned, corpora, work, jobs, models)
+    learn_on(learned, corpora, work, models)
     for name in LESSONS:
         new, old = learned.get_pipe(name), nlp.get_pipe(name)
         if name in models:
@@ -431,7 +430,7 @@ def main() -> None:
         tune(args.corpora, args.work, args.jobs)
         return
     if args.rare_kinds:
-        nlp = with_rare_kinds(args.rare_kinds, args.corpora, args.work, args.jobs)
+        nlp = with_rare_kinds(args.rare_kinds, args.corpora, args.work)
         licences = (args.rare_kinds / "LICENSES_SOURCES").read_text(encoding="utf8")
         fitting.save(nlp, args.output, extra={"LICENSES_SOURCES": licences})
     elif not args.card:
