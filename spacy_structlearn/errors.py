@@ -283,7 +283,7 @@ MESSAGES = {
     "SL141": "Expected {wanted}, such as nlp(text), not an object of the type {kind}.",
     "SL142": "The Doc {text!r} has no {what} to draw. Run a pipeline with {component} first.",
     "SL180": "{value!r} is no choice of phrases. Give which as one of: {known}.",
-    "SL181": "The package nltk is not installed. Install it: pip install nltk",
+    "SL181": "The package {package} is not installed. Install it: pip install {package}",
     "SL182": "The word {word!r} has no tag. Put each word alone into a Tree with its tag, such as "
     "Tree('NN', ['dog']).",
     "SL190": "{component!r}: no tree of {text!r} meets the constraints on {constraints} (in "
@@ -374,7 +374,6 @@ MESSAGES = {
     # --- SL4xx: grammars ----------------------------------------------------------------------
     "SL401": "There is no binarization {value!r}. Choose one of {known}.",
     "SL403": "The parts of a latent grammar do not match: {problem}.",
-    "SL404": "Weights cannot be stored as {value!r}. Choose one of {known}.",
     "SL405": "No {kind} function is registered as {name!r}; registered are: {known}. Import the "
     "package that registers it before the model is loaded.",
     "SL407": "There are no trees to learn from. Check the reader of the treebank.",

@@ -28,6 +28,7 @@ DTYPES = {
 }
 # Errors that msgpack, thinc and the models of the families raise for bytes that they did not write.
 DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
+Bytes = bytes | NDArray[np.uint8]
 _HEADER_SIZE = len(MAGIC) + DIGEST_SIZE
 _MAX_DIMENSIONS = 8
 _MAX_NESTING = 32  # of lists and dicts
@@ -39,8 +40,8 @@ def pack(kind: str, version: int, fields: dict[str, Any]) -> bytes:
     kind: the kind of the file, such as "chain_model".
     version: format version of this kind.
     fields: str keys; values are NumPy arrays (bool, integer or floating), str, int, float, bool,
-        None, or lists, tuples and str-keyed dicts of these. Tuples are read as lists, and dicts are
-        sorted.
+        None, objects with `to_bytes`, which become arrays of bytes, or lists, tuples and str-keyed
+        dicts of these. Tuples are read as lists, and dicts are sorted.
     Raises StructlearnError for other values.
     """
     content = {"fields": _encode(fields, "fields"), "kind": str(kind), "version": int(version)}
@@ -51,14 +52,15 @@ def pack(kind: str, version: int, fields: dict[str, Any]) -> bytes:
     return MAGIC + _digest(payload) + payload
 
 
-def unpack(data: bytes, kind: str, versions: Collection[int]) -> tuple[int, dict[str, Any]]:
+def unpack(data: Bytes, kind: str, versions: Collection[int]) -> tuple[int, dict[str, Any]]:
     """Read the version and the fields from bytes of `pack`; arrays are new, writable and native.
 
-    kind: the expected kind.
+    data: the bytes, or the field of another model that has them. kind: the expected kind.
     versions: the format versions that the caller can read.
     Raises StructlearnError for bytes that are not such a file, are damaged, are of another kind or
     version, or have other contents than `pack` writes.
     """
+    data = data.tobytes() if isinstance(data, np.ndarray) else data
     if not isinstance(data, (bytes, bytearray, memoryview)) or bytes(data[:8]) != MAGIC:
         raise StructlearnError("SL050", kind=kind)
     payload = memoryview(data)[_HEADER_SIZE:]
@@ -143,6 +145,8 @@ def _encode(value: Any, where: str) -> Any:
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if hasattr(value, "to_bytes"):
+        return _encode_array(nested(value.to_bytes()), where)
     if isinstance(value, (list, tuple)):
         return [_encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, dict):

@@ -33,7 +33,9 @@ from spacy_structlearn.pipeline.extensions import (
     Clause,
     Frame,
     FrameArgument,
+    Part,
     PPAttachment,
+    Proposition,
 )
 from spacy_structlearn.pipeline.extensions.matcher import ConstituentMatcher
 from spacy_structlearn.pipeline.training.factories import SETTINGS
@@ -93,7 +95,7 @@ def attributes() -> Iterator[str]:
     yield "Methods of Docs and Spans, functions of `spacy_structlearn.pipeline.extensions`, too:\n"
     rows = [attribute("doc._.", method) for method in METHODS[Doc]]
     yield from table(("method", "type", "meaning"), rows)
-    for kind in (Frame, FrameArgument, PPAttachment, Clause, Tree):
+    for kind in (Frame, FrameArgument, PPAttachment, Clause, Proposition, Part, Tree):
         yield f"### {kind.__name__}\n"
         yield listed(kind)
         if fields := getattr(kind, "_fields", ()):

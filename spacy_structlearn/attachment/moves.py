@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,20 +23,21 @@ def reattach(tree: Tree, attachments: Iterable[sites.Site | tuple[int, int, str]
 
     attachments: sites, or (start, end, label) for a prepositional phrase of exactly these tokens.
         "V": attach it to the verb, as a child of the verb phrase after the object. "N": attach it
-        to the noun, as a child of a new noun phrase over the object, or of the object if that ends
-        in a prepositional phrase. For a phrase given twice the last one counts.
+        to the noun of the site, or that of the object, as a child of a new noun phrase over it, or
+        of its own if that ends in a prepositional phrase. For a phrase given twice the last one
+        counts.
 
     A phrase is not moved without a verb and an object, across another phrase (other than
     punctuation and traces), or if it is coordinated with a sister. A noun phrase left with a noun
     phrase as its only child is replaced by it. Words, tags and all other phrases do not change.
     Raises StructlearnError if a label is unknown.
     """
-    wanted: dict[tuple[int, int], str] = {}
+    wanted: dict[tuple[int, int], tuple[str, int | None]] = {}
     for attachment in attachments:
         start, end, label = attachment[-3:]
         if label not in (sites.VERB, sites.NOUN):
             raise StructlearnError("SL120", start=start, end=end, label=label)
-        wanted[start, end] = label
+        wanted[start, end] = label, attachment.noun if isinstance(attachment, sites.Site) else None
     # A move can enable another one, so search again after each.
     while wanted and (moved := _first_move(tree, wanted)) is not None:
         tree = moved
@@ -84,15 +85,31 @@ def reattach_all(brackets: Brackets, moves: Iterable[tuple[int, int, int, str]])
     return brackets._replace(labels=Coded.of(labels), starts=np.array(starts), ends=np.array(ends))
 
 
-def _first_move(tree: Tree, wanted: dict[tuple[int, int], str]) -> Tree | None:
+def _first_move(tree: Tree, wanted: dict[tuple[int, int], tuple[str, int | None]]) -> Tree | None:
     """Return the tree after the first wanted and possible move, or None."""
-    for place in chain.from_iterable(sites.places_of(tree)):
-        label = wanted.get(place.phrase.bracket[1:], place.label)
-        if label != place.label:
-            moved = (_to_noun if label == sites.NOUN else _to_verb)(place)
+    for at_verb in map(list, sites.places_of(tree)):
+        places = sites.nested(at_verb)
+        for place in at_verb + [place for place in places if place not in at_verb]:
+            label, noun = wanted.get(place.phrase.bracket[1:], (place.label, None))
+            head = sites.head_of(place.noun).start
+            if label == place.label and (label == sites.VERB or noun in (None, head)):
+                continue
+            moved = None
+            if label == sites.VERB:
+                moved = _to_verb(place)
+            elif place.label == sites.VERB:
+                moved = _to_noun(place._replace(object=_phrase_of(noun, place.object, places)))
+            elif (between := _to_verb(place)) is not None:
+                moved = _first_move(between, {place.phrase.bracket[1:]: (label, noun)})
             if moved is not None:
                 return moved
     return None
+
+
+def _phrase_of(noun: int | None, above: PlacedNode, places: Iterable[sites.Place]) -> PlacedNode:
+    """Return the noun phrase of a noun in these places, or else the object."""
+    found = filter(None, (sites.noun_phrase(place.phrase) for place in places))
+    return next((node for node in found if sites.head_of(node).start == noun), above)
 
 
 def _to_verb(place: sites.Place) -> Tree | None:

@@ -112,17 +112,7 @@ def chains(tree: Tree) -> list[list[Site]]:
 
 def _chain(places: Iterable[Place]) -> list[Site]:
     """Return the sites of the phrases at a verb and its object, and of those in these phrases."""
-    every: list[Site] = []
-    waiting = [(place, site) for place in places if (site := _site(place)) is not None]
-    while waiting:
-        place, site = waiting.pop()
-        every.append(site)
-        for child in place.phrase.children[1:]:
-            if is_phrase(child, NOUN_PHRASES):
-                noun, inside = _noun(child)
-                below = (Place(place.verb, child, noun, phrase, NOUN) for phrase in inside)
-                waiting += [(b, s) for b in below if (s := _site(b)) is not None]
-                break
+    every = filter(None, map(_site, nested(places)))
     chain: list[Site] = []
     reachable: list[int] = []  # nouns, from left to right
     for site in sorted(every, key=attrgetter("preposition")):
@@ -157,6 +147,26 @@ class Place(NamedTuple):
     noun: PlacedNode
     phrase: PlacedNode
     label: str
+
+
+def nested(places: Iterable[Place]) -> list[Place]:
+    """Return places, and those of the phrases in their phrases, which are attached to nouns."""
+    found: list[Place] = []
+    waiting = list(places)
+    while waiting:
+        place = waiting.pop()
+        if _site(place) is None:
+            continue
+        found.append(place)
+        if (child := noun_phrase(place.phrase)) is not None:
+            noun, inside = _noun(child)
+            waiting += (Place(place.verb, child, noun, phrase, NOUN) for phrase in inside)
+    return found
+
+
+def noun_phrase(phrase: PlacedNode) -> PlacedNode | None:
+    """Return the first noun phrase behind a preposition, or None."""
+    return next((node for node in phrase.children[1:] if is_phrase(node, NOUN_PHRASES)), None)
 
 
 def is_phrase(node: PlacedNode, wanted: frozenset[str]) -> bool:
@@ -231,7 +241,7 @@ def _site(place: Place) -> Site | None:
     if not _is_word(preposition, PREPOSITIONS):
         return None
     last = _complement(rest)
-    noun = _head(place.noun)
+    noun = head_of(place.noun)
     if last is None or noun.start >= preposition.start:
         return None
     words = place.verb.start, noun.start, preposition.start, last.start
@@ -258,7 +268,7 @@ def _head_child(node: PlacedNode) -> PlacedNode:
     return node.children[COLLINS.head_child(node)]  # type: ignore[arg-type]
 
 
-def _head(phrase: PlacedNode) -> PlacedNode:
+def head_of(phrase: PlacedNode) -> PlacedNode:
     """Return the head of a phrase, or its last number (rule 4)."""
     word = phrase
     while word.children:
@@ -280,7 +290,7 @@ def _complement(children: Iterable[PlacedNode]) -> PlacedNode | None:
     """Return the word N2, or None if there is neither a noun phrase nor a participle."""
     for child in children:
         if is_phrase(child, NOUN_PHRASES):
-            return _head(child)
+            return head_of(child)
         if is_phrase(child, CLAUSES) and len(child.children) == 1:
             node = child.children[0]
             if is_phrase(node, VERB_PHRASES):
@@ -305,10 +315,13 @@ def alternatives(chain: Sequence[Site]) -> list[Site]:
     ]
 
 
-def decided(chain: Sequence[Site], odds: Sequence[float]) -> list[tuple[Site, float]]:
+def decided(
+    chain: Sequence[Site], odds: Sequence[float], *, given: bool = False
+) -> list[tuple[Site, float]]:
     """Return the most probable sites of a chain with their probabilities.
 
     odds: for each of the `alternatives`, the odds of the noun against the verb.
+    given: return the sites as they are attached, with the probabilities of that.
     """
     decisions: list[tuple[Site, float]] = []
     every = zip(alternatives(chain), odds, strict=True)
@@ -316,11 +329,11 @@ def decided(chain: Sequence[Site], odds: Sequence[float]) -> list[tuple[Site, fl
     for place, site in enumerate(chain, 1):
         odds_of = {alternative.noun: odd for alternative, odd in islice(every, place)}
         total = 1.0 + sum(odds_of[noun] for noun in reachable)
-        # Of equal nouns the nearest.
-        noun = max(reversed(reachable), key=odds_of.__getitem__)
-        label, odd = (NOUN, odds_of[noun]) if odds_of[noun] > 1 else (VERB, 1.0)
-        site = site._replace(noun=noun, label=label)
-        decisions.append((site, odd / total))
+        if not given:
+            # Of equal nouns the nearest.
+            noun = max(reversed(reachable), key=odds_of.__getitem__)
+            site = site._replace(noun=noun, label=NOUN if odds_of[noun] > 1 else VERB)
+        decisions.append((site, (odds_of[site.noun] if site.label == NOUN else 1.0) / total))
         reachable = opened(reachable, site)
     return decisions
 

@@ -20,7 +20,7 @@ the smoothing as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,11 @@ from numpy.typing import NDArray
 from ..kernels.index import KeyIndex, group
 from ..learning.training import array_digest
 from ..optimize.lbfgs import LBFGS
-from ..serialization import nested
 from .features import ClassificationData, LabelledTable, symbol, tuple_keys
 from .linear.conditional import BIAS, LogLinearLikelihood, Sample, base_scores, feature_keys
 from .linear.log_linear import LogLinear
 from .nets.bayes_net import BayesNet
-from .nets.counts import Group, JointCounts, Subset, join
+from .nets.counts import Group, JointCounts, Subset, cached, join
 from .settings import BayesNetSettings, ClassifierSettings, LogLinearSettings
 from .trainers import BayesNetTrainer, ClassifierTrainer, feature_names
 
@@ -59,16 +58,14 @@ class MergedCounts(JointCounts):
         pairs = zip(net.tables.keys, net.tables.counts, strict=True)
         self._stored = dict(zip(net.tables.subsets, pairs, strict=True))
 
+    @cached
     def group(self, subset: Subset) -> Group:
-        def make() -> Group:
-            new = JointCounts.group(self, subset)
-            keys = np.union1d(new.keys, self._stored.get(subset, _NOTHING)[0])
-            places = np.searchsorted(keys, new.keys).astype(np.int32)
-            counts = self._old_counts(subset, keys)
-            counts[places] += self.weight * new.counts
-            return Group(keys, places[new.ids], counts, KeyIndex(keys))
-
-        return self._cache.get(("merged", subset), make)
+        new = JointCounts.group(self, subset)
+        keys = np.union1d(new.keys, self._stored.get(subset, _NOTHING)[0])
+        places = np.searchsorted(keys, new.keys).astype(np.int32)
+        counts = self._old_counts(subset, keys)
+        counts[places] += self.weight * new.counts
+        return Group(keys, places[new.ids], counts, KeyIndex(keys))
 
     def n_values(self, variable: int) -> int:
         old = self._old.n_values[self._old.nodes.index(variable)]
@@ -141,6 +138,7 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
     data are added, it goes on from the current weights, and the prior remains.
     """
 
+    parts: ClassVar[dict[str, Any]] = {"_optimizer": LBFGS}
     _optimizer: LBFGS
 
     def _add(self, data: Sequence[ClassificationData]) -> None:
@@ -206,12 +204,6 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
             base=self._base,
             names=self._names,
         )
-
-    def state(self) -> dict[str, Any]:
-        return {"optimizer": nested(self._optimizer.to_bytes())}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._optimizer = LBFGS.from_bytes(state["optimizer"].tobytes())
 
 
 def _weights_at(

@@ -16,7 +16,6 @@ from numpy.typing import DTypeLike
 from ..errors import StructlearnError
 from ..learning.stored import Stored
 from ..learning.weights import Feature
-from ..serialization import nested
 from .features import ClassificationData
 from .linear.log_linear import LogLinear
 from .nets.bayes_net import BayesNet
@@ -95,7 +94,7 @@ class Stages(Stored):
         return self.version, {
             "stages": self.stages,
             "kinds": [classifier.kind for classifier in self.classifiers.values()],
-            "classifiers": [nested(c.to_bytes()) for c in self.classifiers.values()],
+            "classifiers": list(self.classifiers.values()),
         }
 
     @classmethod
@@ -104,13 +103,10 @@ class Stages(Stored):
         if not all(isinstance(stage, str) for stage in stages) or len(set(stages)) < len(stages):
             raise ValueError("the names of its stages are not different strings")
         fields["classifiers"] = {
-            stage: _CLASSIFIERS[kind].from_bytes(classifier.tobytes())
+            stage: _CLASSIFIERS[kind].from_bytes(classifier)
             for stage, kind, classifier in zip(stages, kinds, fields["classifiers"], strict=True)
         }
         return super().from_fields(version, fields)
-
-    def __repr__(self) -> str:
-        return f"<Stages: {', '.join(self) or 'none'}; {len(self.labels)} labels>"
 
 
 def empty(settings: AnySettings) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, combinations
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from ..errors import StructlearnError
 from ..kernels.index import KeyIndex
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
-from ..serialization import nested
 from .classifier import Step
 from .features import (
     MISSING,
@@ -90,6 +89,8 @@ class BayesNetTrainer(ClassifierTrainer[BayesNetSettings]):
     value: minus the log-likelihood of the labels, with each instance left out of the counts.
     """
 
+    parts: ClassVar[dict[str, Any]] = {"_model": BayesNet}
+
     def iterate(self) -> bool:
         self._model, log_joint = self._estimated()
         log_z = np.logaddexp.reduce(log_joint, axis=1)
@@ -105,12 +106,6 @@ class BayesNetTrainer(ClassifierTrainer[BayesNetSettings]):
 
     def parameters(self) -> BayesNet:
         return self._model
-
-    def state(self) -> dict[str, Any]:
-        return {"net": nested(self._model.to_bytes())}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._model = BayesNet.from_bytes(state["net"].tobytes())
 
 
 class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
@@ -200,7 +195,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             "l2": self.l2,
             "steps": self.steps,
             "estimate": None if self._phase == "new" else self._estimate,
-            "optimizer": None if optimizer is None else nested(optimizer.to_bytes()),
+            "optimizer": optimizer,
             "previous": self._previous if optimizer is None else None,
         }
 
@@ -223,7 +218,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         if optimizer is not None:
             self._use_all()
             self._likelihood = self._workshop.likelihood(self._estimate.templates, l2)
-            self._optimizer = LBFGS.from_bytes(optimizer.tobytes())
+            self._optimizer = LBFGS.from_bytes(optimizer)
 
     # --- the steps -------------------------------------------------------------------------------
     def _begin(self) -> None:

@@ -7,7 +7,6 @@ from copy import copy
 from typing import Any
 
 from ..learning.training import Trainer, array_digest
-from ..serialization import nested
 from .adaptation import BayesNetAdapter, LogLinearAdapter
 from .features import ClassificationData
 from .linear.log_linear import LogLinear
@@ -141,18 +140,14 @@ class StagesTrainer(Trainer[StagesSettings]):
         return array_digest(labels, trainers)
 
     def state(self) -> dict[str, Any]:
-        return {
-            "states": {
-                stage: nested(trainer.to_bytes()) for stage, trainer in self._trainers.items()
-            }
-        }
+        return {"states": self._trainers}
 
     def restore(self, state: dict[str, Any]) -> bool:
         states = state["states"]
         trainers = {stage: copy(trainer) for stage, trainer in self._trainers.items()}
         if states.keys() != trainers.keys():
             return False
-        resumed = all(trainers[stage].resume(states[stage].tobytes()) for stage in trainers)
+        resumed = all(trainers[stage].resume(states[stage]) for stage in trainers)
         self._trainers, self._classifiers = trainers, dict(self._classifiers)
         self._changed = {stage for stage in trainers if trainers[stage].n_iterations}
         return resumed

@@ -24,6 +24,7 @@ from .find import find_cli
 from .info import info_cli
 from .parse import parse_cli
 from .render import render_cli
+from .table import table_cli
 from .train import train_cli
 
 app = typer.Typer(
@@ -62,6 +63,7 @@ app.command("parse")(parse_cli)
 app.command("render")(render_cli)
 app.command("apply")(apply_cli)
 app.command("find")(find_cli)
+app.command("table")(table_cli)
 app.command("convert")(convert_cli)
 # Values of the config are set by options that typer does not know.
 app.command(

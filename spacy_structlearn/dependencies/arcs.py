@@ -8,17 +8,32 @@ Pereira, Ribarov & Hajic 2005, section 3.1), found by the algorithm of Chu & Liu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import exp
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..trees.nodes import Numbers
+from ..trees.parse import Parse
 
 MOST_WORDS = 400
 """In longer sentences, which are hardly ever sentences, a tree is found by breaking cycles."""
 _ROOT_COST = 1e3  # so that only one word is a root
 _NEVER = -1e9
+POWER = 0.5  # of the probabilities of trees, which makes them flatter
+FAR = 2.0  # in nats, how much less probable than the first one a tree may be
+
+
+def likely(parses: Sequence[Parse]) -> list[tuple[Parse, float]]:
+    """Return the parses of a sentence that are not much less probable than the first, and weights.
+
+    A weight is the probability over that of the most probable parse, to the power `POWER`.
+    """
+    kept = [p for p in parses if p.log_probability > parses[0].log_probability - FAR]
+    best = max((p.log_probability for p in kept), default=0.0)
+    return [(p, exp(POWER * (p.log_probability - best))) for p in kept]
 
 
 class Arcs(NamedTuple):

@@ -69,25 +69,15 @@ TEMPLATES = {
 }
 
 
-OF_SOURCE = {
-    HEAD: _templates("s+q+place s+q+prev+next s+q+be+is_v+set s+p+t+place s+p+w"),
-    SISTER: _templates("s+r+q+side s+r+t+t2+side s+r+p+l+prev+next+side s+r+w+side"),
-    LABEL: _templates("s+q+t2 s+q+first"),
-}
-
-
-def dependency_templates(stage: str, source: bool = False) -> list[list[str]]:
+def dependency_templates(stage: str) -> list[list[str]]:
     """Get the templates of one stage of `tree_dependencies`, for `LogLinear`.
 
     stage: "heads", "sisters" or "labels".
-    source: adds templates that tell gold trees from predicted ones, which have probabilities. With
-        training on both, gold trees are then read better, and predicted ones slightly worse.
     Raises StructlearnError for another name.
     """
     if stage not in TEMPLATES:
         raise StructlearnError("SL039", stage=repr(stage), known=", ".join(STAGES))
-    more = OF_SOURCE[stage] if source else ()
-    return [list(template) for template in (*TEMPLATES[stage], *more)]
+    return [list(template) for template in TEMPLATES[stage]]
 
 
 @lru_cache(maxsize=65536)
@@ -120,15 +110,14 @@ class Choices:
 
     def __init__(self, phrases: PhraseTrees):
         self.phrases = p = phrases
-        with np.errstate(over="ignore"):
-            names = _symbols(p.names)
-            self.tops, self.lows = names[p.tops], names[p.lows]
-            texts = [None if text is None else text.lower() for text in p.words.texts]
-            self.words = _padded(_symbols(texts)[p.words.codes])
-            self.suffixes = _padded(_symbols([t and t[-3:] for t in texts])[p.words.codes])
-            self.tags = _padded(_symbols(p.word_tags.texts)[p.word_tags.codes])
-            self.is_copula = _padded(np.array([t in COPULAS for t in texts])[p.words.codes])
-            self._of_phrases()
+        names = _symbols(p.names)
+        self.tops, self.lows = names[p.tops], names[p.lows]
+        texts = [None if text is None else text.lower() for text in p.words.texts]
+        self.words = _padded(_symbols(texts)[p.words.codes])
+        self.suffixes = _padded(_symbols([t and t[-3:] for t in texts])[p.words.codes])
+        self.tags = _padded(_symbols(p.word_tags.texts)[p.word_tags.codes])
+        self.is_copula = _padded(np.array([t in COPULAS for t in texts])[p.words.codes])
+        self._of_phrases()
 
     def _is(self, labels: NDArray, wanted: frozenset[str]) -> NDArray[np.bool_]:
         return np.array([name in wanted for name in self.phrases.names])[labels]
@@ -141,8 +130,6 @@ class Choices:
         self.place = np.full(n + 1, m)  # in children, m for a root
         self.place[kids] = np.arange(m)
         self.above = above = p.parents[kids]
-        # Gold trees and predicted ones share most features, and have some of their own.
-        self.source = _small(p.predicted)[p.tree_ids]
         self.first, self.size = p.firsts[above], p.sizes[above]
         self.rank = p.ranks[kids].astype(np.int64)
         self.label = _padded(self.tops[kids])
@@ -183,10 +170,6 @@ class Choices:
 
     def heads(self) -> Columns:
         """Return the features of all children: whether each is the head child."""
-        with np.errstate(over="ignore"):
-            return self._heads()
-
-    def _heads(self) -> Columns:
         p = self.phrases
         kids, above = p.children, self.above
         places, m = np.arange(len(kids)), len(kids)
@@ -211,7 +194,6 @@ class Choices:
         after = self.tags[np.minimum(last + 1, len(self.tags) - 1)]
         same_tree = self._same_tree(above, last + 1)
         return {
-            "s": self.source[above],
             "q": _joined(low, label),
             "p": low,
             "p_top": self.tops[above],
@@ -295,10 +277,6 @@ class Choices:
         places, sisters: in `children`. head: the place of the head child of each phrase. words: the
         head word of each phrase.
         """
-        with np.errstate(over="ignore"):
-            return self._sisters(places, sisters, head, words)
-
-    def _sisters(self, places: Numbers, sisters: Numbers, head: Numbers, words: Numbers) -> Columns:
         p = self.phrases
         kids, above = p.children, self.above[places]
         head = head[above]
@@ -313,7 +291,6 @@ class Choices:
         same = (label2 == self.label[head]) + 2 * (self.tags[other] == self.tags[main])
         side = distance > 0
         return {
-            "s": self.source[above],
             "r": _small(role),
             "side": _small(side),
             "l": label,
@@ -372,10 +349,6 @@ class Choices:
 
     def labels(self, places: Numbers, sisters: Numbers, head: Numbers, words: Numbers) -> Columns:
         """Return the features of the labels of arcs; for the arguments see `sisters`."""
-        with np.errstate(over="ignore"):
-            return self._labels(places, sisters, head, words)
-
-    def _labels(self, places: Numbers, sisters: Numbers, head: Numbers, words: Numbers) -> Columns:
         p = self.phrases
         kids, above = p.children, self.above[places]
         head = head[above]
@@ -398,7 +371,6 @@ class Choices:
         cc, commas = cc[end] - cc[begin], commas[end] - commas[begin]
         distance = np.searchsorted([1, 2, 3, 4, 7, 12], np.abs(own - other), "right")
         return {
-            "s": self.source[above],
             "q": _joined(low, label, side),
             "p": low,
             "l": label,

@@ -30,17 +30,11 @@ class PhraseTrees:
     children: all phrases that are no root, the children of one phrase after another. firsts: the
     place in `children` of the first child of each phrase. words, word_tags: of each word.
     leaves: the phrase of each word. roots: of each tree.
-    predicted: whether each tree is that of a parser, which makes errors. None: no tree is.
     """
 
     window = WINDOW
 
-    def __init__(
-        self,
-        brackets: Brackets,
-        rules: HeadRules = COLLINS,
-        predicted: NDArray[np.bool_] | None = None,
-    ):
+    def __init__(self, brackets: Brackets, rules: HeadRules = COLLINS):
         nodes = TreeNodes(brackets, rules)
         every, single = np.arange(nodes.n), nodes.n_children == 1
         below = followed(np.where(single, every + 1, every))
@@ -69,8 +63,6 @@ class PhraseTrees:
         self.children = self.children[np.argsort(self.parents[self.children], kind="stable")]
         self.firsts = cumulative(self.sizes)[:-1]
         self.leaves = np.flatnonzero(is_leaf)
-        none = np.zeros(len(brackets.sizes), dtype=bool)
-        self.predicted = none if predicted is None else predicted
         self.tree_ids = np.searchsorted(self.roots, np.arange(self.n), "right") - 1
 
     @cached_property

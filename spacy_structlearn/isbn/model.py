@@ -196,13 +196,6 @@ class ISBN(Stored):
             f"{classes if symbols.n_signatures else 'no classes'}\n  tags: {tags}"
         )
 
-    def __repr__(self) -> str:
-        symbols = self.symbols
-        return (
-            f"<ISBN: {self.means}, {self.state_size} latent variables, {symbols.n_labels} labels, "
-            f"{symbols.n_tags} tags, {symbols.n_items} items, {self.weights.size} weights>"
-        )
-
     def _problem(self) -> str | None:
         symbols = self.symbols
         if not (np.isfinite(self.temperature) and self.temperature > 0):

@@ -72,8 +72,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
     n_sentences: number of sentences trained on.
     scores: F1 of the held-out sentences after each epoch, from 0 to 1.
     factor: current factor of learning rate and decay.
-    on_iteration: called with the number of the epoch, from 1, "update", the number of updates in
-        it, and the mean log-likelihood so far.
+    on_iteration: called with the mean log-likelihood in the epoch so far.
     """
 
     saved = ("scores", "factor", "batch", "sum")
@@ -159,7 +158,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
                 self.batch += 1
                 before, now = ((self.batch - i) * REPORTS // len(batches) for i in (1, 0))
                 if now > before:
-                    self.report(self.n_iterations + 1, "update", self.batch, self.sum / seen)
+                    self.report(self.sum / seen)
         if not np.isfinite(self._weights).all():
             epoch = self.n_iterations + 1
             raise StructlearnError("SL622", epoch=epoch, value=settings.learn_rate)

@@ -27,13 +27,8 @@ cdef class KeyIndex:
         self.original = np.asarray(keys)
         self.known = keys
         self.shift = 64 - bits
-        self.is_sorted = True
+        self.is_sorted = bool((self.original[1:] > self.original[:-1]).all())
         self.buckets = np.zeros((1 << bits) + 1, dtype=np.int32)
-        with nogil:
-            for i in range(1, n):
-                if keys[i] <= keys[i - 1]:
-                    self.is_sorted = False
-                    break
         if not self.is_sorted:
             order = np.argsort(self.original)
             ascending = self.original[order]

@@ -307,157 +307,17 @@ MULTIVERSION static UNUSED int select_rows(const float *x, int rows, int n, cons
     return found;
 }
 
-/* --- masked substates -----------------------------------------------------------------------
-   A mask has a bit for each allowed substate of a symbol. Other substates are zero and are skipped,
-   but for the last axis, which goes through the lanes. DISPATCH defines a function that calls its
-   inline version name_n with `nc` as a constant, so that the compiler unrolls the loops; vectors of
-   one or two are too short for a call. */
-#define DISPATCH(type, RETURN, name, parameters, ...)                                              \
-    MULTIVERSION static UNUSED type name##_wide parameters                                         \
-    {                                                                                              \
-        switch (nc) {                                                                              \
-        case 4: RETURN name##_n(__VA_ARGS__, 4); break;                                            \
-        case 8: RETURN name##_n(__VA_ARGS__, 8); break;                                            \
-        case 16: RETURN name##_n(__VA_ARGS__, 16); break;                                          \
-        default: RETURN name##_n(__VA_ARGS__, nc);                                                 \
-        }                                                                                          \
-    }                                                                                              \
-    static inline UNUSED type name parameters                                                      \
-    {                                                                                              \
-        switch (nc) {                                                                              \
-        case 1: RETURN name##_n(__VA_ARGS__, 1); break;                                            \
-        case 2: RETURN name##_n(__VA_ARGS__, 2); break;                                            \
-        default: RETURN name##_wide(__VA_ARGS__, nc);                                              \
-        }                                                                                          \
-    }
-
-static inline int lowest_bit(uint64_t mask)
+/* counts[x, k] += scale o[x] p[x, k] m[k], of shape (rows, n) */
+MULTIVERSION static UNUSED void add_counts(float *counts, const float *p, const float *o,
+                                           const float *m, float scale, int rows, int n)
 {
-#if defined(__GNUC__)
-    return __builtin_ctzll(mask);
-#else
-    int i = 0;
-    while (!(mask & 1)) {
-        mask >>= 1;
-        i++;
-    }
-    return i;
-#endif
-}
-
-INLINE void masked_outer_n(float *m, uint64_t left, const float *b, const float *c, float scale,
-                           const int nc)
-{
-    for (; left; left &= left - 1) {
-        int y = lowest_bit(left), z;
-        float s = scale * b[y];
-        float *out = m + y * nc;
-        for (z = 0; z < nc; z++) out[z] += s * c[z];
-    }
-}
-
-/* m[y, z] += scale b[y] c[z] */
-DISPATCH(void, , masked_outer,
-         (float *m, uint64_t left, const float *b, const float *c, float scale, int nc),
-         m, left, b, c, scale)
-
-INLINE void masked_inside_n(float *out, uint64_t parent, uint64_t left, const float *p,
-                            const float *m, int nb, float scale, const int nc)
-{
-    for (; parent; parent &= parent - 1) {
-        int x = lowest_bit(parent), z;
-        const float *row = p + (int64_t)x * nb * nc;
-        uint64_t rest = left;
-        float sum = 0.0f;
-        lanes_t a = {0};
-        for (; rest; rest &= rest - 1) {
-            int at = lowest_bit(rest) * nc;
-            z = 0;
-            for (; z + LANES <= nc; z += LANES) a += LOAD(row + at + z) * LOAD(m + at + z);
-            for (; z < nc; z++) sum += row[at + z] * m[at + z];
-        }
-        if (nc >= LANES) sum += SUM(a);
-        out[x] += scale * sum;
-    }
-}
-
-/* out[x] += scale sum_yz p[x, y, z] m[y, z] */
-DISPATCH(void, , masked_inside,
-         (float *out, uint64_t parent, uint64_t left, const float *p, const float *m, int nb,
-          float scale, int nc),
-         out, parent, left, p, m, nb, scale)
-
-INLINE void masked_outside_n(float *w, uint64_t parent, uint64_t left, const float *p,
-                             const float *o, int nb, const int nc)
-{
-    uint64_t rest;
-    int z;
-    for (rest = left; rest; rest &= rest - 1) {
-        float *out = w + lowest_bit(rest) * nc;
-        for (z = 0; z < nc; z++) out[z] = 0.0f;
-    }
-    for (; parent; parent &= parent - 1) {
-        int x = lowest_bit(parent);
-        const float *row = p + (int64_t)x * nb * nc;
-        float s = o[x];
-        for (rest = left; rest; rest &= rest - 1) {
-            int y = lowest_bit(rest);
-            for (z = 0; z < nc; z++) w[y * nc + z] += s * row[y * nc + z];
-        }
-    }
-}
-
-/* w[y, z] = sum_x o[x] p[x, y, z] */
-DISPATCH(void, , masked_outside,
-         (float *w, uint64_t parent, uint64_t left, const float *p, const float *o, int nb, int nc),
-         w, parent, left, p, o, nb)
-
-INLINE float masked_push_n(const float *w, uint64_t left, const float *b, const float *c, float g,
-                           float *ob, float *oc, const int nc)
-{
-    float total = 0.0f;
-    for (; left; left &= left - 1) {
-        int y = lowest_bit(left);
-        total += push_row(w + y * nc, b[y], c, g, ob + y, oc, nc);
-    }
-    return total;
-}
-
-/* ob[y] += g sum_z w[y, z] c[z], oc[z] += g sum_y w[y, z] b[y]; returns g sum_yz w b c */
-DISPATCH(float, return, masked_push,
-         (const float *w, uint64_t left, const float *b, const float *c, float g, float *ob,
-          float *oc, int nc),
-         w, left, b, c, g, ob, oc)
-
-INLINE void masked_count_n(float *counts, uint64_t parent, uint64_t left, const float *p,
-                           const float *o, const float *m, float scale, int nb, const int nc)
-{
-    for (; parent; parent &= parent - 1) {
-        int x = lowest_bit(parent), z;
-        float *out = counts + (int64_t)x * nb * nc;
-        const float *row = p + (int64_t)x * nb * nc;
+    int x, k;
+    for (x = 0; x < rows; x++, counts += n, p += n) {
         float s = scale * o[x];
-        uint64_t rest = left;
         if (s == 0.0f) continue;
-        for (; rest; rest &= rest - 1) {
-            int at = lowest_bit(rest) * nc;
-            /* In this order nothing overflows: it is a part of the parent's inside score. */
-            z = 0;
-            for (; z + LANES <= nc; z += LANES) {
-                lanes_t part = LOAD(row + at + z) * LOAD(m + at + z);
-                STORE(out + at + z, LOAD(out + at + z) + s * part);
-            }
-            for (; z < nc; z++) out[at + z] += s * (row[at + z] * m[at + z]);
-        }
+        /* In this order nothing overflows: it is a part of the parent's inside score. */
+        for (k = 0; k < n; k++) counts[k] += s * (p[k] * m[k]);
     }
 }
-
-/* counts[x, y, z] += scale o[x] p[x, y, z] m[y, z] */
-DISPATCH(void, , masked_count,
-         (float *counts, uint64_t parent, uint64_t left, const float *p, const float *o,
-          const float *m, float scale, int nb, int nc),
-         counts, parent, left, p, o, m, scale, nb)
-
-#undef DISPATCH
 
 #endif

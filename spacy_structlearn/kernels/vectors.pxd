@@ -30,14 +30,5 @@ cdef extern from "vectors.h" nogil:
     void mix(float* out, const float* p, const float* q, float a, float b, int n) noexcept
     int select_rows(const float* x, int rows, int n, const float* w, float limit, int32_t first,
         int32_t* chosen) noexcept
-    int lowest_bit(uint64_t mask) noexcept
-    void masked_outer(float* m, uint64_t left, const float* b, const float* c, float scale, int
-        nc) noexcept
-    void masked_inside(float* out, uint64_t parent, uint64_t left, const float* p, const float*
-        m, int nb, float scale, int nc) noexcept
-    void masked_outside(float* w, uint64_t parent, uint64_t left, const float* p, const float*
-        o, int nb, int nc) noexcept
-    float masked_push(const float* w, uint64_t left, const float* b, const float* c, float g,
-        float* ob, float* oc, int nc) noexcept
-    void masked_count(float* counts, uint64_t parent, uint64_t left, const float* p, const
-        float* o, const float* m, float scale, int nb, int nc) noexcept
+    void add_counts(float* counts, const float* p, const float* o, const float* m, float scale,
+        int rows, int n) noexcept

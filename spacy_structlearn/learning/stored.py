@@ -44,10 +44,7 @@ class Stored:
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         """Return the version and the fields for `serialization.pack`."""
-        return self.version, {
-            name: serialization.nested(value.to_bytes()) if isinstance(value, Stored) else value
-            for name, value in self.fields().items()
-        }
+        return self.version, self.fields()
 
     @classmethod
     def from_fields(cls: type[M], version: int, fields: dict[str, Any]) -> M:
@@ -57,7 +54,7 @@ class Stored:
         """
         for name, kind in hints(cls.__init__).items():
             if name in fields and isinstance(kind, type) and issubclass(kind, Stored):
-                fields[name] = kind.from_bytes(fields[name].tobytes())
+                fields[name] = kind.from_bytes(fields[name])
         return cls(**fitting(cls.__init__, fields))
 
     def to_bytes(self) -> bytes:
@@ -65,7 +62,7 @@ class Stored:
         return serialization.pack(self.kind, *self.to_fields())
 
     @classmethod
-    def from_bytes(cls: type[M], data: bytes) -> M:
+    def from_bytes(cls: type[M], data: serialization.Bytes) -> M:
         """Return the model of `to_bytes`. Raises StructlearnError if the bytes are not valid."""
         version, fields = serialization.unpack(data, cls.kind, cls.readable)
         with serialization.reading(cls.kind, *cls.passed):
@@ -77,6 +74,10 @@ class Stored:
         return same(self.fields(), other.fields())
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        about = self.describe() if hasattr(self, "describe") else ""
+        return f"<{type(self).__name__} {' '.join(about.split())[:90]}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)

@@ -20,18 +20,17 @@ import numpy as np
 
 from ..errors import StructlearnError
 from ..reading import read_bytes
-from ..serialization import DAMAGE, flag, pack, reading, restore, unpack
+from ..serialization import DAMAGE, Bytes, flag, pack, reading, restore, unpack
 from ..writing import write_bytes
 from .settings import Settings
 
 CHECKPOINT_SECONDS = 30
-KIND, _VERSION = "training", 1
+KIND, _VERSION = "training", 2
 _NOT_OURS = {"SL052", "SL053"}  # a file of another kind or an earlier version
 
 S = TypeVar("S", bound=Settings)
-Callback = Callable[[int, str, int, float], None]
-"""Called between the parts of a step with a number, the phase, the iteration, and the
-log-likelihood or minus the objective."""
+Callback = Callable[[float], None]
+"""Called between the parts of a step with the log-likelihood or minus the objective."""
 
 logger = logging.getLogger("spacy_structlearn")
 
@@ -40,8 +39,8 @@ class Trainer(Generic[S]):
     """Improves parameters one step at a time; data can be added between steps.
 
     A subclass implements `_add`, `iterate`, `parameters` and `data_digest`. It also implements
-    `state` and `restore` if its state is more than the attributes in `saved`. Its constructor ends
-    with `self.add(data)`.
+    `state` and `restore` if its state is more than the attributes in `saved` and `parts`. Its
+    constructor ends with `self.add(data)`.
 
     Attributes:
     value: the objective at the current parameters; smaller is better.
@@ -51,6 +50,8 @@ class Trainer(Generic[S]):
 
     saved: ClassVar[tuple[str, ...]] = ()
     """Names of further attributes of the state: numbers, strings, arrays, lists of these."""
+    parts: ClassVar[dict[str, Any]] = {}
+    """Names and classes of attributes with `to_bytes` and `from_bytes`, which may be None."""
 
     def __init__(self, settings: S):
         self.settings = settings
@@ -83,7 +84,7 @@ class Trainer(Generic[S]):
 
     def state(self) -> dict[str, Any]:
         """Return the state for `serialization.pack` and `restore`."""
-        return {name: getattr(self, name) for name in self.saved}
+        return {name: getattr(self, name) for name in (*self.saved, *self.parts)}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         """Set the state. Returns False if it does not match the data or the settings.
@@ -93,6 +94,9 @@ class Trainer(Generic[S]):
         the state is invalid.
         """
         restore(self, self.saved, state)
+        for name, kind in self.parts.items():
+            part = state[name]
+            setattr(self, name, None if part is None else kind.from_bytes(part))
         return None
 
     def close(self) -> None:
@@ -113,10 +117,10 @@ class Trainer(Generic[S]):
                 self.close()
         return not self.finished
 
-    def report(self, number: int, phase: str, iteration: int, value: float) -> None:
+    def report(self, value: float) -> None:
         """Call `on_iteration` after a part of a step; see `Callback`."""
         if self.on_iteration is not None:
-            self.on_iteration(number, phase, iteration, value)
+            self.on_iteration(value)
 
     def identity(self) -> str:
         """Return a string that is equal for data and settings with the same result of training."""
@@ -142,7 +146,7 @@ class Trainer(Generic[S]):
             },
         )
 
-    def resume(self, state: bytes) -> bool:
+    def resume(self, state: Bytes) -> bool:
         """Continue from `to_bytes`. Returns False, and changes nothing, for other data or settings.
 
         Raises StructlearnError if the bytes are not a valid state.
@@ -198,7 +202,7 @@ class Trainer(Generic[S]):
                 write_bytes(checkpoint, self.to_bytes())
                 saved = monotonic()
 
-        self.on_iteration = lambda *parts: report(-parts[-1])
+        self.on_iteration = lambda value: report(-value)
         try:
             goes_on = True
             while goes_on:
@@ -250,10 +254,8 @@ class Estimator:
 
     @property
     def strengths(self) -> tuple[float, ...]:
-        """Values of `strength` to choose from on held-out data; the first is the default.
-
-        Empty if the learner cannot learn on from trained parameters.
-        """
+        """Values of `strength` to choose from on held-out data, the default first; empty if the
+        learner cannot learn on from trained parameters."""
         return self.settings.strengths
 
     def initialize(

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ..serialization import pack, reading, restore, unpack
+from ..serialization import Bytes, pack, reading, restore, unpack
 
 R = TypeVar("R", bound="Resumable")
 _VERSION = 1
@@ -28,7 +28,7 @@ class Resumable:
         return pack(self._KIND, _VERSION, fields)
 
     @classmethod
-    def from_bytes(cls: type[R], data: bytes, *arguments: Any) -> R:
+    def from_bytes(cls: type[R], data: Bytes, *arguments: Any) -> R:
         """Return the minimiser with the state of `to_bytes`.
 
         arguments: the same positional arguments of the constructor; none: the point x.

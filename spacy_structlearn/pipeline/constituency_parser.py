@@ -48,14 +48,12 @@ from .extensions.chunks import with_candidates
 from .extensions.constraints import PIECE, Constraints, by_sentence, cut, read_constraints
 from .extensions.span_groups import N_TOKENS, words_of
 from .scorers import constituency_score
-from .storage.alternatives import set_alternatives
+from .storage.alternatives import Bracket, set_alternatives
 from .training.batch_trainable import BatchTrainable, Transient
 from .training.factories import ComponentSettings, factory
 
 TAGS = ("ignore", "prior", "require")
 FALLBACK, UNMET = "fallback", "constraints"
-
-Bracket = tuple[str, int, int, float]  # label, start, end, probability
 
 extensions.register()
 
@@ -488,7 +486,8 @@ make_constituency_parser = factory(
         *("doc.spans", "token.tag", "doc._.trees", "doc._.parse_failures"),
         *("span._.tree", "span._.is_constituent", "span._.constituent_prob"),
         *(f"{of}._.{name}" for of in ("span", "token") for name in OF_SPANS_AND_TOKENS),
-        *(f"{of}._.{name}" for of in ("doc", "span") for name in ("phrases", "clauses")),
+        *(f"doc._.{name}" for name in ("phrases", "clauses", "propositions")),
+        *(f"span._.{name}" for name in ("phrases", "clauses", "propositions")),
     ],
     # Not doc.sents, which spaCy's senter does not name.
     requires=["token.is_sent_start"],

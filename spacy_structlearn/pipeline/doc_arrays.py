@@ -38,7 +38,6 @@ from ..trees.nodes import Brackets
 from ..trees.normalize import normalize
 from ..trees.tree import Tree
 from ..words.classes import FORMS
-from .extensions.attachments import pp_attachments
 from .extensions.brackets import (
     ROOT,
     UNKNOWN_TAG,
@@ -51,6 +50,7 @@ from .extensions.brackets import (
     sentences,
     tree,
 )
+from .extensions.chunks import pp_attachments
 from .extensions.span_groups import aligned_group, bounds, lower_bound, scored_group, spans_from
 
 logger = logging.getLogger("spacy_structlearn")
@@ -442,7 +442,7 @@ def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
 def _moves(doc: Doc, min_confidence: float) -> list[tuple[int, int, int, str]]:
     """Get the prepositional phrases with an attachment as (preposition, start, end, label).
 
-    Phrases attached to the noun in an earlier phrase are left out: `reattach` does not move them.
+    Phrases attached to the noun in an earlier phrase are left out: the label does not tell it.
     """
     moves = []
     objects: dict[int, int] = {}  # of each verb: the noun of its first site

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from spacy.training import Example
 
 from ..arrays import cumulative
 from ..attachment.associations import Associations
+from ..attachment.moves import reattach
 from ..attachment.sites import (
     NOUN,
     NOUN_PHRASES,
@@ -43,7 +44,7 @@ from ..attachment.sites import (
 from ..classification.features import ClassificationData, Table
 from ..encoder.pool import TINY, Loss, pool_loss, pooled
 from ..errors import StructlearnError
-from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
+from ..groups import CONSTITUENT_CONSTRAINTS, CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..learning.settings import setting
 from ..reading import uncollected
 from ..trees.normalize import strip_function
@@ -60,8 +61,10 @@ from .doc_arrays import (
     warn_of_other_tags,
 )
 from .extensions import set_spans, site_spans
-from .extensions.span_groups import PP_ROLES, PP_SITE, words_of
+from .extensions.brackets import ROOT
+from .extensions.span_groups import PP_ROLES, PP_SITE, aligned_group, scored_group, words_of
 from .scorers import pp_attachment_score
+from .storage.alternatives import Bracket, replace_trees
 from .training.batch_trainable import BatchTrainable
 from .training.factories import ComponentSettings, factory
 
@@ -75,12 +78,31 @@ CONTEXT = ("v_next", "n1_before", "p_before")
 ASSOCIATED = ("v_lemma", "n1_lemma", "p", "n2_lemma")
 ASSOCIATIONS = ("v_p", "n1_p", "p_n2")
 HEAD = "attachments"  # the site scorer
+CERTAIN = 0.995  # the probability of brackets that are never lost by moves
 
 Context = tuple[str | None, str | None, str | None]
 Place = tuple[Doc, Sequence[int]]  # the tokens V, N1, P, N2
 Attachment = tuple[Site, float]  # over the tokens of the Doc, with the probability of its label
 
 extensions.register()
+
+
+class Reading(NamedTuple):
+    """The attachments of a Doc, and the trees that were changed, by the first token of each."""
+
+    attachments: list[Attachment]
+    moved: dict[int, list[Bracket]]
+
+
+class _Sentence(NamedTuple):
+    """A sentence with prepositional phrases: the number of its Doc, the token of each word, the
+    tree, if there is one, and its chains over words.
+    """
+
+    number: int
+    positions: list[int]
+    tree: Tree | None
+    chains: list[list[Site]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +115,14 @@ class PPAttacherSettings(ComponentSettings):
     name: ClassVar[str] = "pp_attacher"
     min_confidence: float = setting(
         0.0, ge=0, le=1, help="Attachments with a lower probability are not reported."
+    )
+    move_confidence: float | None = setting(
+        0.5,
+        ge=0,
+        le=1,
+        help="Move phrases in predicted trees where the attachment has at least this probability. "
+        "All other attachments are then those of the tree, so that both layers agree. Trees "
+        "without probabilities or with constraints do not change. None: never change a tree.",
     )
     lemmatizer: Lemmatizer | None = setting(
         None,
@@ -181,7 +211,7 @@ class PPAttacher(BatchTrainable):
         return variables(quadruples, self.lemmatizer, classes, associations, contexts)
 
     # --- prediction ---------------------------------------------------------------------------
-    def predict(self, docs: Sequence[Doc]) -> list[list[Attachment]]:
+    def predict(self, docs: Sequence[Doc]) -> list[Reading]:
         """Predict the attachments of each Doc; the sites of all Docs are classified together.
 
         The first Doc without any tag of the Penn Treebank gets a warning. Raises StructlearnError
@@ -189,11 +219,41 @@ class PPAttacher(BatchTrainable):
         classes of the training are missing.
         """
         self.require_parameters()
-        found = self.found(docs)
+        sentences = list(self._sentences(docs))
+        decisions = self._decided(docs, sentences)
+        moved = self._moved(docs, sentences, decisions)
+        again = self._decided(docs, list(moved.values()), given=True)
+        for row, own in zip(moved, again, strict=True):
+            decisions[row] = own
+        readings = [Reading([], {}) for _ in docs]
+        for row, (sentence, attached) in enumerate(zip(sentences, decisions, strict=True)):
+            number, positions, tree, _ = sentence
+            reported = [one for one in attached if one[1] >= self.min_confidence]
+            readings[number].attachments.extend(_shifted(reported, positions))
+            if row in moved and moved[row].tree is not tree:
+                prob = min((prob for _, prob in attached), default=1.0)
+                readings[number].moved[positions[0]] = [
+                    (label, positions[start], positions[end - 1] + 1, prob)
+                    for label, start, end in moved[row].tree.spans()  # type: ignore[union-attr] # it has one
+                    if label != ROOT
+                ]
+        with_sites = {sentence.number for sentence in sentences if sentence.chains}
+        for number, (doc, reading) in enumerate(zip(docs, readings, strict=True)):
+            # The chain of a verb can contain that of another.
+            reading.attachments.sort(key=lambda attachment: attachment[0].preposition)
+            if number not in with_sites and not self._warned:
+                of_trees = CONSTITUENTS in doc.spans
+                self._warned = warn_of_other_tags(self.name, doc, of_trees=of_trees)
+        return readings
+
+    def _decided(
+        self, docs: Sequence[Doc], sentences: Sequence[_Sentence], *, given: bool = False
+    ) -> list[list[Attachment]]:
+        """Get the attachments of each sentence, over its words. given: see `decided`."""
         probabilities = self._probabilities(
             [
-                (doc, site[:4])
-                for doc, own in zip(docs, found, strict=True)
+                (docs[number], [positions[word] for word in site[:4]])
+                for number, positions, _, own in sentences
                 for chain in own
                 for site in alternatives(chain)
             ]
@@ -204,18 +264,44 @@ class PPAttacher(BatchTrainable):
             for label in (VERB, NOUN)
         )
         odds = iter((noun.clip(TINY) / verb.clip(TINY)).tolist())
-        attachments: list[list[Attachment]] = []
-        for doc, own in zip(docs, found, strict=True):
-            attached: list[Attachment] = []
-            for chain in own:
-                attached += decided(chain, list(islice(odds, len(chain) * (len(chain) + 1) // 2)))
-            if not own and not self._warned:
-                of_trees = CONSTITUENTS in doc.spans
-                self._warned = warn_of_other_tags(self.name, doc, of_trees=of_trees)
-            reported = (one for one in attached if one[1] >= self.min_confidence)
-            # The chain of a verb can contain that of another.
-            attachments.append(sorted(reported, key=lambda attachment: attachment[0].preposition))
-        return attachments
+        return [
+            [
+                attachment
+                for chain in sentence.chains
+                for attachment in decided(
+                    chain, list(islice(odds, len(chain) * (len(chain) + 1) // 2)), given=given
+                )
+            ]
+            for sentence in sentences
+        ]
+
+    def _moved(
+        self,
+        docs: Sequence[Doc],
+        sentences: Sequence[_Sentence],
+        decisions: Sequence[Sequence[Attachment]],
+    ) -> dict[int, _Sentence]:
+        """Move phrases in the trees. Get the sentences with a decision that differs from the tree,
+        by their places, with the new trees.
+        """
+        moved: dict[int, _Sentence] = {}
+        if self.move_confidence is None:
+            return moved
+        scored = [scored_group(doc, CONSTITUENTS)[1] is not None for doc in docs]
+        for row, (sentence, attached) in enumerate(zip(sentences, decisions, strict=True)):
+            if sentence.tree is None or not scored[sentence.number]:
+                continue
+            own = [site for chain in sentence.chains for site in chain]
+            others = [new for old, new in zip(own, attached, strict=True) if old != new[0]]
+            if others:
+                doc, positions = docs[sentence.number], sentence.positions
+                sure = [site for site, prob in others if prob >= self.move_confidence]
+                tree = reattach(sentence.tree, sure) if sure else sentence.tree
+                if tree is not sentence.tree and _is_given(doc, positions, sentence.tree, tree):
+                    tree = sentence.tree
+                own_chains = sentence.chains if tree is sentence.tree else chains(tree)
+                moved[row] = sentence._replace(tree=tree, chains=own_chains)
+        return moved
 
     def _probabilities(self, places: Sequence[Place]) -> NDArray[np.float64]:
         """Get the probabilities of the labels, float64 (n_sites, n_labels)."""
@@ -265,28 +351,38 @@ class PPAttacher(BatchTrainable):
 
         Raises StructlearnError if a Doc has neither trees nor chunks and tags.
         """
+        found: list[list[list[Site]]] = [[] for _ in docs]
+        for number, positions, _, own in self._sentences(docs):
+            for chain in own:
+                attached = _shifted([(site, 1.0) for site in chain], positions)
+                found[number].append([site for site, _ in attached])
+        return found
+
+    def _sentences(self, docs: Sequence[Doc]) -> Iterator[_Sentence]:
+        """Iterate over the sentences with prepositional phrases; see `found`."""
         for doc in docs:
             missing = _missing(doc)
             if missing and not all(token.is_space for token in doc):
                 text = doc.text[:40]
                 raise StructlearnError("SL026", component=self.name, missing=missing, text=text)
-        found: list[list[list[Site]]] = [[] for _ in docs]
-        is_parsed = [CONSTITUENTS in doc.spans for doc in docs]
+        is_parsed = np.array([CONSTITUENTS in doc.spans for doc in docs], dtype=bool)
         with uncollected():
             for number, positions, tree in _trees(docs, np.flatnonzero(is_parsed)):
-                found[number] += [_shifted(chain, positions) for chain in chains(tree)]
-        for number in np.flatnonzero(~np.array(is_parsed, dtype=bool)).tolist():
+                yield _Sentence(number, positions, tree, chains(tree))
+        for number in np.flatnonzero(~is_parsed).tolist():
             for positions, tags, chunks in _chunked_sentences(docs[number]):
-                own = chains_from_chunks(tags, chunks)
-                found[number] += [_shifted(chain, positions) for chain in own]
-        return found
+                yield _Sentence(number, positions, None, chains_from_chunks(tags, chunks))
 
-    def set_annotations(self, docs: Sequence[Doc], attachments: Sequence[list[Attachment]]) -> None:
-        """Write the attachments of each Doc to its span group, replacing existing ones."""
-        for doc, labelled in zip(docs, attachments, strict=True):
+    def set_annotations(self, docs: Sequence[Doc], readings: Sequence[Reading]) -> None:
+        """Write the attachments of each Doc to its span group, replacing existing ones, and the
+        trees in which phrases were moved.
+        """
+        for doc, (labelled, moved) in zip(docs, readings, strict=True):
             scores = np.array([probability for _, probability in labelled], dtype=np.float32)
             spans = site_spans(site for site, _ in labelled)
             set_spans(doc, PP_ATTACHMENTS, spans, np.repeat(scores, PP_SITE))
+            if moved:
+                replace_trees(doc, moved)
 
 
 def variables(
@@ -338,6 +434,18 @@ def context(doc: Doc, verb: int, noun: int, preposition: int) -> Context:
     )
 
 
+def _is_given(doc: Doc, positions: Sequence[int], before: Tree, after: Tree) -> bool:
+    """Whether a tree may not become another one: its sentence has constraints, or a bracket is lost
+    that is certain, as those of constraints are. positions: the token of each word.
+    """
+    constraints = aligned_group(doc, CONSTITUENT_CONSTRAINTS) or ()
+    if any(s.start <= positions[-1] and positions[0] < s.end for s in constraints):
+        return True
+    lost = {*before.spans()} - {*after.spans()}
+    spans = (doc[positions[start] : positions[end - 1] + 1] for _, start, end in lost)
+    return any((span._.constituent_prob or 0.0) >= CERTAIN for span in spans)
+
+
 def _missing(doc: Doc) -> str | None:
     """Name the annotation that a Doc lacks; None if nothing is missing."""
     tree, chunks, tags = f'doc.spans["{CONSTITUENTS}"]', f'doc.spans["{NP_CHUNKS}"]', "token.tag_"
@@ -377,13 +485,16 @@ def _chunked_sentences(doc: Doc) -> Iterator[tuple[list[int], list[str], list[tu
         yield positions, [doc[i].tag_ for i in positions], inside
 
 
-def _shifted(over_words: Iterable[Site], positions: Sequence[int]) -> list[Site]:
+def _shifted(over_words: Iterable[Attachment], positions: Sequence[int]) -> list[Attachment]:
     """Convert sites over words to ones over tokens. positions: the token of each word."""
     return [
-        Site._make(
-            [*(positions[word] for word in site[:5]), positions[site.end - 1] + 1, site.label]
+        (
+            Site._make(
+                [*(positions[word] for word in site[:5]), positions[site.end - 1] + 1, site.label]
+            ),
+            prob,
         )
-        for site in over_words
+        for site, prob in over_words
     ]
 
 

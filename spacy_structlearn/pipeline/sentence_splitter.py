@@ -23,6 +23,7 @@ from spacy.training import Example
 
 from ..errors import StructlearnError
 from ..groups import SENTENCE_STARTS
+from ..learning.settings import setting
 from ..sequence.chain.decode import marginals, n_best
 from ..sequence.layout import boundaries
 from ..sequence.layout.boundaries import LABELS, Layout, word_kind
@@ -42,7 +43,7 @@ _TEMPLATES = """
     QUOTE[0]|KIND[-2]|KIND[-1]|KIND[0] QUOTE[0]|KIND[-1]|GAP[0]|KIND[0]|KIND[1]
     BRACKET[0]|KIND[-1]|KIND[0] CASE[0]|KIND[-1]|GAP[0] CASE[-2]|KIND[-1]|KIND[0]
     CAPITALS[0]|KIND[-1]|KIND[0] BEHIND[0]|KIND[-1]|KIND[0] AHEAD[0]|KIND[-1]|KIND[0]
-    PLACE[-1]|KIND[-1]|KIND[0]
+    PLACE[-1]|KIND[-1]|KIND[0] LISTED[-1]|KIND[0] LISTED[-2]|KIND[-1]|KIND[0]
 """
 DEFAULT_MODEL = {
     "@architectures": "spacy_structlearn.CRF.v1",
@@ -53,6 +54,7 @@ DEFAULT_MODEL = {
 SMALLEST = 0.01  # less probable boundaries are not stored
 _BEGINS, _GOES_ON = (LABELS.index(label) for label in ("B", "I"))
 _START, _NO_START = 1, 2**64 - 1  # spaCy's codes of SENT_START, as `Doc.from_array` takes them
+_kind = lru_cache(maxsize=1 << 14)(word_kind)  # of frequent words
 _READ = ("ORTH", "LOWER", "IDX", "LENGTH", "SENT_START")
 
 # SENT_START of all tokens of a Doc, and (token, probability) of the likely sentence starts.
@@ -70,6 +72,11 @@ class SentenceSplitterSettings(ComponentSettings):
     """
 
     name: ClassVar[str] = "sentence_splitter"
+    abbreviations: tuple[str, ...] = setting(
+        (),
+        help="Words that may have a full stop inside a sentence, in any case, such as `approx`; "
+        "only before a number: `vol. #`. The built-in pipelines have a list learned from text.",
+    )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield "encoder", "false, because encoders read sentences", not self.encoder
@@ -96,12 +103,11 @@ class SentenceSplitter(ChainComponent):
         """Convert the example to one sequence; None if the reference has no sentences."""
         if not example.reference.has_annotation("SENT_START"):
             return None
-        text = self._read([example.predicted])
+        text = _Text([example.predicted], self)
         if not len(text.positions):
             return None
-        starts = np.array([start == 1 for start in example.get_aligned_sent_starts()])[
-            text.positions
-        ]
+        aligned = example.get_aligned_sent_starts()
+        starts = np.array([start == 1 for start in aligned])[text.positions]
         # White space before the first word is not a sentence.
         starts[0] = True
         columns = self._columns(text.columns, training=True)
@@ -111,7 +117,7 @@ class SentenceSplitter(ChainComponent):
     def predict(self, docs: Sequence[Doc]) -> list[Boundaries]:
         """Predict the sentence starts of each Doc."""
         self.require_parameters()
-        text = self._read(docs)
+        text = _Text(docs, self)
         columns = self._columns(text.columns)
         offsets, known = text.layout.offsets, self._known(text)
         probabilities = marginals(self.parameters, columns, offsets, known)[:, self._label(_BEGINS)]
@@ -137,7 +143,7 @@ class SentenceSplitter(ChainComponent):
         self.require_parameters()
         if not isinstance(doc, Doc):
             raise StructlearnError("SL141", wanted="a Doc", kind=type(doc).__name__)
-        text = self._read([doc])
+        text = _Text([doc], self)
         columns = self._columns(text.columns)
         known = self._known(text)
         ids, scores = n_best(self.parameters, columns, text.layout.offsets, n, known)
@@ -164,9 +170,6 @@ class SentenceSplitter(ChainComponent):
         known[settled | blank_line] = self._label(_BEGINS)
         return known
 
-    def _read(self, docs: Sequence[Doc]) -> _Text:
-        return _Text(docs, self.estimator.attributes, self.name)
-
 
 class _Text:
     """The n tokens of some Docs that are not white space, as arrays.
@@ -177,9 +180,12 @@ class _Text:
     layout: the layout of the text.
     """
 
-    def __init__(self, docs: Sequence[Doc], attributes: Sequence[str], component: str):
+    def __init__(self, docs: Sequence[Doc], splitter: SentenceSplitter):
+        attributes = splitter.estimator.attributes
+        forms = {a.removesuffix(" #").rstrip(".").lower(): a for a in splitter.abbreviations}
+        listed = {word: 1 + form.endswith(" #") for word, form in forms.items()}
         lexical = [name for name in attributes if name not in boundaries.COLUMNS]
-        tokens = read_tokens(docs, [*lexical, *_READ], component)
+        tokens = read_tokens(docs, [*lexical, *_READ], splitter.name)
         orth, lower, characters, lengths, self.preset = tokens.columns[:, len(lexical) :].T
         # The start of a sentence may be set at the white space before its first word.
         self.preset[tokens.offsets[:-1]] = _START
@@ -198,13 +204,17 @@ class _Text:
         places = np.flatnonzero(np.diff(tokens.indices, prepend=-1) > 1)
         spaces = map(slice, behind[places].tolist(), starts[places].tolist())
         breaks[places] = [_line_breaks(text[space]) for space in spaces]
+        types, numbers = distinct_words(docs, orth)
         self.layout = Layout(
             documents=np.repeat(np.cumsum(sizes > 0) - 1, sizes),
             starts=starts,
             ends=ends,
             breaks=breaks,
-            kinds=_by_type(docs, orth, word_kind),
+            kinds=np.array([*map(_kind, types)], dtype=np.int64)[numbers],
             words=lower,
+            listed=np.array([listed.get(w.rstrip(".").lower(), 0) for w in types], np.int64)[
+                numbers
+            ],
         )
         read = {name: tokens.columns[:, column] for column, name in enumerate(lexical)}
         # np.stack needs a column, and templates such as "bias" read none.
@@ -234,14 +244,6 @@ class _Text:
 @lru_cache(maxsize=1024)
 def _line_breaks(space: str) -> int:
     return len(f"{space}.".splitlines()) - 1
-
-
-def _by_type(
-    docs: Sequence[Doc], orth: NDArray[np.uint64], measure: Callable[[str], int]
-) -> NDArray[np.int64]:
-    """Apply `measure` to each word, once for each type; int64."""
-    words, numbers = distinct_words(docs, orth)
-    return np.array([measure(word) for word in words], dtype=np.int64)[numbers]
 
 
 make_sentence_splitter = factory(

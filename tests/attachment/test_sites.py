@@ -237,6 +237,23 @@ def test_one_move_makes_room_for_another():
     assert reattach(tree, [(4, 6, "V"), (4, 6, "N")]) is tree
 
 
+@pytest.mark.parametrize("start", range(3))
+def test_phrases_move_to_the_noun_of_their_site(start):
+    """All pairs of attachments of "in" in "treated men with asthma in March"."""
+    object_, phrase = "(NP (NNS men))", "(PP (IN in) (NP (NN March)))"
+    asthma = "(PP (IN with) (NP (NN asthma)))"
+    trees = [
+        f"(VP (VBD treated) (NP {object_} {asthma}) {phrase})",
+        f"(VP (VBD treated) (NP {object_} {asthma} {phrase}))",
+        "(VP (VBD treated) (NP (NP (NNS men)) (PP (IN with) (NP (NP (NN asthma))"
+        " (PP (IN in) (NP (NN March)))))))",
+    ]
+    wanted = [Site(0, 1, 4, 5, 4, 6, label) for label in "VN"] + [Site(0, 3, 4, 5, 4, 6, "N")]
+    for tree, site in zip(trees, wanted, strict=True):
+        moved = reattach(parse_tree(trees[start]), [site])
+        assert str(moved) == str(parse_tree(tree))
+
+
 @pytest.mark.parametrize("label", ["", "NP", "v"])
 def test_other_labels_are_refused(label):
     with pytest.raises(StructlearnError, match=r"SL120.*3 to 6"):

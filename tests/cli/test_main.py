@@ -23,7 +23,7 @@ def test_errors_that_no_input_explains_keep_their_traceback(run, monkeypatch):
 
 
 # --- help of every command, pipes -----------------------------------------------------------------
-COMMANDS = ["parse", "render", "apply", "find", "convert", "train", "adapt"]
+COMMANDS = ["parse", "render", "apply", "find", "table", "convert", "train", "adapt"]
 COMMANDS += ["evaluate", "info"]
 
 

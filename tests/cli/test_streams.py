@@ -25,6 +25,7 @@ COMMANDS = {
     "apply folder": ["apply", "MODEL", "text.txt", "OUT"],
     "apply processes": ["apply", "MODEL", "text.txt", "OUT.spacy", "--n-process", "2"],
     "find": ["find", "VP", "trees.mrg"],
+    "table": ["table", "-", "--model", "MODEL"],
     "convert": ["convert", "trees.mrg", "-"],
     "convert file": ["convert", "-", "OUT.spacy"],
     "evaluate": ["evaluate", "MODEL", "gold.spacy"],
@@ -37,7 +38,7 @@ COMMANDS = {
     "version": ["--version"],
 }
 INPUT = {"convert file": "trees.mrg"}  # others read a text
-READ = ("parse", "render", "apply", "apply file", "convert file")  # standard input
+READ = ("parse", "render", "apply", "apply file", "table", "convert file")  # standard input
 
 
 def closed(*numbers):

@@ -25,6 +25,7 @@ def model(case):
 
 def test_bytes_and_back(model):
     data = model.to_bytes()
+    assert type(model).__name__ in repr(model)
     for found in (
         type(model).from_bytes(data),
         pickle.loads(pickle.dumps(model)),

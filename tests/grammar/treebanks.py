@@ -35,7 +35,7 @@ def trees(*texts):
 def finish(trainer):
     """The trainer at its end, and what it reported."""
     calls = []
-    trainer.on_iteration = lambda *call: calls.append(call)
+    trainer.on_iteration = calls.append
     while trainer.step():
         pass
     return trainer, calls

@@ -120,14 +120,14 @@ def test_value_is_the_mean_log_likelihood():
     )
     assert trainer.value == 0.0
     calls = []
-    trainer.on_iteration = lambda *call: calls.append(call)
+    trainer.on_iteration = calls.append
     assert not trainer.step()
     model = trainer.parameters()
     assert (encode(trees, model.symbols)[0].signatures >= 0).any()
     found = log_likelihoods(model, trees)
     assert trainer.value == pytest.approx(-found.mean(), rel=1e-6)
-    assert [call[:3] for call in calls] == [(1, "update", 1), (1, "update", 2)]
-    assert calls[-1][3] == pytest.approx(found.mean(), rel=1e-6)
+    assert len(calls) == 2
+    assert calls[-1] == pytest.approx(found.mean(), rel=1e-6)
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.5])

@@ -336,7 +336,7 @@ def test_getters_do_not_scan(make, read, monkeypatch):
     def counting(doc, key):
         return Counting(group_of(doc, key)) if key in doc.spans else None
 
-    for module in (extensions.brackets, extensions.attachments, extensions.roles):
+    for module in (extensions.brackets, extensions.chunks, extensions.roles):
         monkeypatch.setattr(module, "aligned_group", counting)
     doc, taken = make(), []
     for copies in (40, 400):

@@ -19,6 +19,7 @@ from spacy_structlearn.pipeline.doc_arrays import reattached
 from spacy_structlearn.pipeline.extensions import set_spans, site_spans
 from spacy_structlearn.pipeline.pp_attacher import variables
 from spacy_structlearn.pipeline.readers import to_example
+from spacy_structlearn.pipeline.storage.alternatives import set_alternatives
 from spacy_structlearn.words.classes import WordClasses
 from training.pipeline.associations import associated
 
@@ -294,8 +295,44 @@ def test_all_phrases_of_a_chain(attacher, nlp):
         assert attacher(doc)._.pp_attachments == ()
 
 
+@pytest.mark.parametrize("space", [(), (0, 3, 7)])
+@pytest.mark.parametrize("move_confidence", [0.0, 1.0, None])
+def test_trees_follow(attacher, nlp, monkeypatch, space, move_confidence):
+    monkeypatch.setattr(attacher, "move_confidence", move_confidence)
+    right, wrong = SENTENCES[6], verb_phrase("pieces", "of", "bread", "V")
+    doc = parsed_doc(nlp.vocab, wrong, SENTENCES[0], space=space)
+    before = list(doc._.trees)
+    assert [a.label for a in attacher(doc)._.pp_attachments] == ["N", "V"]
+    assert list(doc._.trees) == before  # without probabilities, they are gold
+    doc.spans["constituents"].attrs |= {"scores": [0.9] * len(doc.spans["constituents"]), "n": 1}
+    set_alternatives(doc, {0: [], doc[-1].sent.start: []})
+    (own, prob), _ = ((a.label, a.prob) for a in attacher(doc)._.pp_attachments)
+    if move_confidence != 0.0:
+        assert list(doc._.trees) == before
+        assert own == ("N" if move_confidence is None else "V")
+        assert (prob > 0.5) == (own == "N")
+        return
+    assert (own, str(doc._.trees[0])) == ("N", str(parsed_doc(nlp.vocab, right)._.trees[0]))
+    assert doc._.trees[1] == before[1]
+    probs = {b._.constituent_prob for b in doc.spans["constituents"]}
+    assert probs == {np.float32(0.9), np.float32(prob)}
+    assert doc.spans["constituents"].attrs["n"] == 1
+
+
+@pytest.mark.parametrize("of", ["constraints", "certain brackets"])
+def test_what_is_given_is_not_moved(attacher, nlp, of):
+    doc = parsed_doc(nlp.vocab, verb_phrase("pizza", "with", "forks", "N"))
+    before, group = list(doc._.trees), doc.spans["constituents"]
+    group.attrs["scores"] = [1.0 if of == "certain brackets" else 0.5] * len(group)
+    if of == "constraints":
+        set_spans(doc, "constituent_constraints", [("!VP", 0, 2)])
+    (found,) = attacher(doc)._.pp_attachments
+    assert (list(doc._.trees), found.label) == (before, "N")
+    assert found.prob < 0.5
+
+
 def test_phrases_of_an_earlier_phrase_are_not_moved(nlp):
-    """`reattach` moves a phrase between the verb and its object only."""
+    """Their label does not tell the noun."""
     flat = CHAIN.replace(
         "(NP (NP (NN soup))\n    (PP (IN with) (NP (NNS noodles))))", "(NP (NN soup))"
     )

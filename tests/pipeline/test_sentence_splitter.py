@@ -13,12 +13,12 @@ MODEL = {
     "l2": 0.1,
     "templates": [
         *("bias", "GAP[0]", "KIND[-1]|GAP[0]|KIND[0]", "BREAK[0]|KIND[0]", "LOWER[0]|KIND[-1]"),
-        *("QUOTE[0]|KIND[-1]|KIND[0]", "KIND[-2]|KIND[-1]|KIND[0]", "LINE[0]"),
+        *("QUOTE[0]|KIND[-1]|KIND[0]", "KIND[-2]|KIND[-1]|KIND[0]", "LISTED[-2]|KIND[-1]|KIND[0]"),
     ],
 }
 TEXTS = [
     ["The harbor opens in May.", "Boats may enter from the north.", "Is it deep?", "Nobody knows!"],
-    ["Dear Anna,", "we thank you for the letter.", "The garden is green again.", "Yours, Tom"],
+    ["Dear Anna,", "we thank you for the letter.", "See Bldg. 7 or Bldg. 12.", "Yours, Tom"],
     ["Shopping list", "- six eggs", "- a loaf of bread", "- butter", "Please hurry."],
     ["We left at noon.", "It was cold on the way to the old mill.", "Then the rain began."],
     ["News of the week", "The school has a new roof.", "It cost less than the old one did."],
@@ -28,18 +28,14 @@ TEXTS = [
 def gold_doc(nlp, sentences):
     """Sentences of which headings, items and the like are paragraphs of their own."""
     words, spaces, starts = [], [], []
-    for number, sentence in enumerate(sentences):
-        own = [token.text_with_ws for token in nlp.make_doc(sentence)]
-        words += [text.rstrip() for text in own]
-        spaces += [text.endswith(" ") for text in own]
+    for sentence in sentences:
+        own = nlp.make_doc(sentence)
+        words += map(str, own)
+        spaces += [bool(token.whitespace_) for token in own]
         starts += [True] + [False] * (len(own) - 1)
-        if number + 1 < len(sentences):
-            closed = sentence[-1] in ".?!"
-            spaces[-1] = closed
-            if not closed:
-                words.append("\n\n")
-                spaces.append(False)
-                starts.append(False)
+        spaces[-1] = sentence[-1] in ".?!"
+        if not spaces[-1]:
+            words, spaces, starts = [*words, "\n\n"], [*spaces, False], [*starts, False]
     return Doc(nlp.vocab, words=words, spaces=spaces, sent_starts=starts)
 
 
@@ -50,8 +46,8 @@ def examples_of(nlp):
 
 def trained(**changed):
     nlp = spacy.blank("en")
-    splitter = nlp.add_pipe("sentence_splitter", config={"model": MODEL | changed})
-    examples = examples_of(nlp)
+    config, examples = {"model": MODEL | changed, "abbreviations": ["Bldg. #"]}, examples_of(nlp)
+    splitter = nlp.add_pipe("sentence_splitter", config=config)
     nlp.initialize(lambda: examples)
     splitter.fit(examples)
     return nlp
@@ -116,10 +112,14 @@ def test_n_best(nlp):
 
 def test_gold_that_begins_inside_a_token_is_no_boundary(nlp):
     predicted = Doc(nlp.vocab, words=["left.It", "rained"])
-    reference = Doc(
-        nlp.vocab, words=["left", ".", "It", "rained"], spaces=[False, False, True, False]
-    )
-    for token in reference:
-        token.is_sent_start = token.i in (0, 2)
+    words, starts = ["left", ".", "It", "rained"], [True, False, True, False]
+    reference = Doc(nlp.vocab, words, spaces=[False, False, True, False], sent_starts=starts)
     data = nlp.get_pipe("sentence_splitter").gold_data(Example(predicted, reference))
     assert data.tags == ("B", "I")
+
+
+def test_abbreviations_of_the_user(nlp):
+    splitter = nlp.get_pipe("sentence_splitter")
+    unlisted = nlp("the qtr. 4 was good")[3]._.sent_start_prob
+    splitter.abbreviations += ("Qtr. #",)
+    assert nlp("the qtr. 4 was good")[3]._.sent_start_prob < 0.5 * unlisted

@@ -37,7 +37,7 @@ TEXTS = {
         ("cannot gonna wanna gotta gimme", "can not gon na wan na got ta gim me"),
         ("the dogs' bone, James's, mama`s", "the dogs ' bone , James 's , mama `s"),
         ("O'Connor o'clock rock'n'roll 'em", "O'Connor o'clock rock'n'roll 'em"),
-        ("'tis c'mon let's", "'t is c'm on let 's"),
+        ("'tis c'mon d'you fish 'n' chips", "'t is c'm on d' you fish 'n' chips"),
     ],
     "hyphens": [
         ("e-mail E-mails e-mailed.", "e-mail E-mails e-mailed ."),

@@ -30,6 +30,7 @@ def layout(*texts):
         breaks=np.array([space.count("\n") for space in before], dtype=np.int64),
         kinds=np.array([word_kind(word) for word in words], dtype=np.int64),
         words=np.array([hash(word.lower()) % 2**61 for word in words], dtype=np.uint64),
+        listed=np.array([word == "Vol" for word in words], dtype=np.int64),
     )
 
 
@@ -144,3 +145,9 @@ def test_breaks_against_plain_python(text):
             expected += [lengths[number - 1] if place else 0] + [0] * (len(row.split()) - 1)
             number += 1
     assert found.column("LINE").tolist() == expected
+
+
+def test_style_is_that_of_the_other_sentences():
+    assert column("STYLE", "we left. it rained. It snowed")["It"] == 4 + 1
+    assert column("STYLE", "We left. Nobody knew. it rained.")["it"] == 2
+    assert column("LISTED", "See Vol. 3")["Vol"] == 1

@@ -28,7 +28,6 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ import spacy_structlearn
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.dependencies import attachment_score
 from training.benchmarks import morphology
-from training.benchmarks.encoder import folders_of
+from training.benchmarks.encoder import fastest, folders_of
 from training.common.command import Figures, options, run_parts
 from training.common.ewt import read_documents
 from training.common.jackknife import untagged
@@ -152,18 +151,17 @@ def speed(name: str, nlp: Language, args: Any) -> Figures:
     """Return words per CPU second, and the ratio to those without the two components."""
     texts = [doc.text for doc in gold_docs(nlp, args)]
     n = sum(not token.is_space for text in texts for token in nlp.make_doc(text))
-    parser = nlp.get_pipe("constituency_parser")
-    best, kept = {True: float("inf"), False: float("inf")}, parser.probable_trees
-    for _ in range(args.runs):
-        for with_it in best:
-            parser.probable_trees = kept if with_it else 0
-            with nlp.select_pipes(disable=[] if with_it else [COMPONENT, morphology.COMPONENT]):
-                start = process_time()
-                for _ in nlp.pipe(texts):
-                    pass
-                best[with_it] = min(best[with_it], process_time() - start)
-    parser.probable_trees = kept
-    ratio = {"ratio": best[False] / best[True], "words_per_cpu_s": n / best[True]}
+    parser: Any = nlp.get_pipe("constituency_parser")
+    kept = parser.probable_trees
+
+    def without() -> Iterator[Doc]:
+        parser.probable_trees = 0
+        with nlp.select_pipes(disable=[COMPONENT, morphology.COMPONENT]):
+            yield from nlp.pipe(texts)
+        parser.probable_trees = kept
+
+    best = fastest({"with": partial(nlp.pipe, texts), "without": without}, args.runs)
+    ratio = {"ratio": best["without"] / best["with"], "words_per_cpu_s": n / best["with"]}
     return {f"{name}.speed.{key}": value for key, value in ratio.items()}
 
 

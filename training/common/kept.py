@@ -148,9 +148,9 @@ def run_training(
     last, wait = time.monotonic(), CHECKPOINT_S
     with tqdm(desc=name, total=settings.n_reports, unit="it", mininterval=5) as bar:
 
-        def on_iteration(number: int, phase: str, iteration: int, value: float) -> None:
+        def on_iteration(value: float) -> None:
             nonlocal last, wait
-            bar.set_postfix(round=number, phase=phase, loglik=f"{value:.0f}", refresh=False)
+            bar.set_postfix(step=trainer.n_iterations, loglik=f"{value:.0f}", refresh=False)
             bar.update()
             if checkpoint is not None and time.monotonic() - last > wait:
                 begun = time.monotonic()

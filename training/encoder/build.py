@@ -10,7 +10,7 @@ both stages, those of interrupted runs included, are written to OUTPUT.build.jso
 
 The weights of the pools and the calibrations are those in training/configs/lg.json. With --fit,
 they are fitted with components that have not seen the tuning documents, and written to
-OUTPUT.fitted.json: `training.train_default` keeps these components.
+NETWORK.fitted.json: `training.train_default` keeps these components.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
 
 The components are those of en_structlearn_sm, each pooled with the head of the encoder for its
 labels (`spacy_structlearn.encoder.scorer`). The weights of both and the calibrations are fitted on
-EWT's tuning documents, with components that have not seen these, and written to OUTPUT.fitted.json.
+EWT's tuning documents, with components that have not seen these, and written beside the network, to
+NETWORK.fitted.json.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def main() -> None:
         held = with_encoder(held_out(args.corpora, args.work, args.jobs), encoder, heads)
         calibrate(held, docs["tune"])
         values = fitted(held)
-        srsly.write_json(args.output.with_suffix(".fitted.json"), values)
+        srsly.write_json(args.network.with_suffix(".fitted.json"), values)
     else:
         values = srsly.read_json(args.fitted)
     packaged = spacy.load(PACKAGED)

@@ -55,6 +55,7 @@ from training.pipeline.morphology import SMALLEST_WEIGHT, train_morphologizer
 from training.pipeline.parser import BEHIND_TAGGER, HELD_OUT, train_parser
 from training.pipeline.rare_kinds import LESSONS, learn_on
 from training.pipeline.self_training import learn_prior
+from training.pipeline.sentence_ends import learn_abbreviations, learn_ends
 from training.pipeline.tagger import TUNE_TAGGED, jackknifed, tagged, train_tagger
 
 PACKAGED = ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm"
@@ -115,8 +116,11 @@ def train_splitter(corpora: Path, work: Path, split: str = "train") -> Language:
     target = work / f"sentence_splitter.{split}"
     if not target.exists():
         docs, classes = build_docs(corpora, work), learn_classes(corpora, work)
-        paths = {"train": docs[split], "dev": docs["tune"], "classes": classes}
-        fitting.train(SPLITTER_CONFIG, target, overrides=_paths(paths), best=False)
+        train = learn_ends(corpora, work, split)
+        overrides = _paths({"train": train, "dev": docs["tune"], "classes": classes})
+        listed = learn_abbreviations(corpora, work)
+        overrides["components.sentence_splitter.abbreviations"] = listed
+        fitting.train(SPLITTER_CONFIG, target, overrides=overrides, best=False)
     return spacy.load(target)
 
 

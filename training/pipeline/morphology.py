@@ -1,7 +1,7 @@
 """Train the morphologizer of the default pipeline on UD English-EWT: pos, morphology and lemmas.
 
     python corpora/fetch.py ewt
-    python -m training.pipeline.morphology
+    python -m training.train_default --only tree_morphologizer
 
 It is trained with the config of the package on gold tags and trees. On the tuning documents, with
 the tags and trees of a tagger and parser that have not seen them, 95.80 % of the parts of speech,
@@ -23,7 +23,6 @@ import spacy
 from spacy.language import Language
 
 from spacy_structlearn.pipeline.training import fitting
-from training.common.command import options
 from training.common.ewt import build_docs
 from training.common.recording import ROOT
 
@@ -41,16 +40,3 @@ def train_morphologizer(corpora: Path, work: Path, split: str = "train") -> Lang
         overrides = {"paths.train": str(docs[split]), "paths.dev": str(docs["tune"])}
         fitting.train(CONFIG, target, overrides=overrides, best=False)
     return spacy.load(target)
-
-
-def main() -> None:
-    parser = options(__doc__, "corpora", "work")
-    parser.add_argument("--split", choices=["train", "fit"], default="train")
-    args = parser.parse_args()
-    nlp = train_morphologizer(args.corpora, args.work, args.split)
-    for name, value in nlp.meta["performance"].items():
-        print(f"{name:24} {value:.4f}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """Train the tagger of the default pipeline on the fetched English Web Treebank, and predict tags.
 
     python corpora/fetch.py ewt craft raw_text
-    python -m training.pipeline.tagger
+    python -m training.train_default --only chain_tagger
 
 Later components are trained on tags by k-fold jackknifing, where the tagger has not seen the
 document. Each stage is kept in training/work.
@@ -15,7 +15,6 @@ import spacy
 from spacy.language import Language
 
 from spacy_structlearn.pipeline.training import fitting
-from training.common.command import options
 from training.common.ewt import build_docs
 from training.common.jackknife import jackknife, tag_docs
 from training.common.recording import ROOT
@@ -52,16 +51,3 @@ def tagged(docs: Path, tagger: Language, target: Path) -> Path:
     if not target.exists():
         tag_docs(tagger, docs, target)
     return target
-
-
-def main() -> None:
-    parser = options(__doc__, "corpora", "work")
-    parser.add_argument("--split", choices=["train", "fit"], default="train")
-    args = parser.parse_args()
-    nlp = train_tagger(args.corpora, args.work, args.split)
-    for name, value in nlp.meta["performance"].items():
-        print(f"{name:24} {value:.4f}")
-
-
-if __name__ == "__main__":
-    main()

@@ -120,14 +120,12 @@ def add_scores_of_values(
 ):
     """Add to `out`, float64 (n, n_columns), the weights of the features of each row.
 
-    They are those that `index` finds for the keys of `feature_keys`; there are no arrays of keys.
     values: uint64 (n, n_variables), the symbols of each row. columns: the variables of the
     templates, those of template k from starts[k] to starts[k + 1]. seeds: uint64 (n_templates),
     the state from which the key of each template begins.
     """
     cdef Py_ssize_t n_templates = seeds.shape[0], n_columns = weights.shape[1], i, k, j, c
-    cdef uint64_t key
-    cdef int32_t row
+    cdef Py_ssize_t begin, size, hits
     check_shape(out, values.shape[0], n_columns)
     check(
         starts.shape[0] == n_templates + 1 and len(index) == weights.shape[0],
@@ -135,27 +133,37 @@ def add_scores_of_values(
     )
     check_starts(starts, columns.shape[0])
     check_ids(columns, 0, values.shape[1], "there is no such column")
-    cdef uint64_t[::1] keys = np.empty(n_templates, dtype=np.uint64)
-    cdef int32_t[::1] low = np.empty(n_templates, dtype=np.int32)
+    # Places in memory are far apart, so all that 8 rows need is requested before it is read.
+    cdef uint64_t[:, ::1] keys = np.empty((n_templates, 8), dtype=np.uint64)
+    cdef int32_t[:, ::1] found = np.empty((n_templates, 8), dtype=np.int32)
+    cdef int32_t[::1] rows = np.empty(n_templates, dtype=np.int32)
     with nogil:
-        for i in range(values.shape[0]):
-            # Places in memory are far apart, so all that a row needs is requested before it is read.
+        for begin in range(0, values.shape[0], 8):
+            size = min(values.shape[0] - begin, 8)
             for k in range(n_templates):
-                key = seeds[k]
+                for i in range(size):
+                    keys[k, i] = seeds[k]
                 for j in range(starts[k], starts[k + 1]):
-                    key = extend(key, values[i, columns[j]])
-                keys[k] = key
-                PREFETCH(&index.buckets[key >> index.shift])
+                    for i in range(size):
+                        keys[k, i] = extend(keys[k, i], values[begin + i, columns[j]])
+                for i in range(size):
+                    PREFETCH(&index.buckets[keys[k, i] >> index.shift])
             for k in range(n_templates):
-                low[k] = index.buckets[keys[k] >> index.shift]
-                if low[k] < weights.shape[0]:
-                    PREFETCH(&index.known[low[k]])
-            for k in range(n_templates):
-                row = index.row(keys[k], low[k])
-                if row >= 0:
-                    row = row if index.is_sorted else index.order[row]
+                for i in range(size):
+                    found[k, i] = index.buckets[keys[k, i] >> index.shift]
+                    if found[k, i] < weights.shape[0]:
+                        PREFETCH(&index.known[found[k, i]])
+            for i in range(size):
+                hits = 0
+                for k in range(n_templates):
+                    rows[hits] = index.row(keys[k, i], found[k, i])
+                    hits += rows[hits] >= 0
+                for k in range(hits):
+                    rows[k] = rows[k] if index.is_sorted else index.order[rows[k]]
+                    PREFETCH(&weights[rows[k], 0])
+                for k in range(hits):
                     for c in range(n_columns):
-                        out[i, c] += weights[row, c]
+                        out[begin + i, c] += weights[rows[k], c]
 
 
 cdef inline double _logistic(double* score, int32_t label) noexcept nogil:

@@ -27,8 +27,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
+from ...learning.settings import check_argument
 from ...learning.weights import Feature, strongest
-from ...serialization import nested
 from ..classifier import Classifier, Step
 from ..features import Rows, Table, is_by_name
 from ..nets.bayes_net import BayesNet
@@ -36,8 +36,8 @@ from ._log_linear import add_scores_of_values
 from .conditional import Template, base_scores, log_softmax, template_columns
 
 _DENSE, _SPARSE = 1, 2  # format versions, by how weights are stored
-_SPARSE_OVERHEAD = 64  # maximum number of bytes for the name of an array
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
+_SPARSE_OVERHEAD = 64  # maximum number of bytes for the name of an array
 
 
 def template_name(template: Template) -> str:
@@ -153,8 +153,7 @@ class LogLinear(Classifier):
         Raises StructlearnError if a weight is too large for `dtype`, or for another dtype.
         """
         storage = np.dtype(dtype).name
-        if storage not in _WEIGHT_DTYPES:
-            raise StructlearnError("SL404", value=storage, known=", ".join(_WEIGHT_DTYPES))
+        check_argument("dtype", storage, str, choices=_WEIGHT_DTYPES)
         with np.errstate(over="ignore"):
             rounded = self.weights.astype(storage)
         if not np.isfinite(rounded).all():
@@ -163,13 +162,8 @@ class LogLinear(Classifier):
         weights[np.abs(weights) <= threshold] = 0
         used = weights.any(axis=1)
         keys = self.keys[used]
-        return self.replaced(
-            keys=keys,
-            weights=weights[used],
-            base=self.base,
-            names={key: self.names[key] for key in sorted(self.names.keys() & keys.tolist())},
-            storage=storage,
-        )
+        names = {key: self.names[key] for key in sorted(self.names.keys() & keys.tolist())}
+        return self.replaced(keys=keys, weights=weights[used], names=names, storage=storage)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         """Return what is stored.
@@ -192,7 +186,7 @@ class LogLinear(Classifier):
             "mirrored": mirrored,
             "bias": self.bias,
             "coefficients": self.coefficients,
-            "base": None if self.base is None else nested(self.base.to_bytes()),
+            "base": self.base,
             "l2": self.l2,
             "steps": self.steps,
             "named_keys": np.array(named, dtype=np.uint64),
@@ -230,7 +224,7 @@ class LogLinear(Classifier):
         if not all(np.isfinite(array).all() for array in (weights, bias, coefficients)):
             raise ValueError("a weight is not finite")
         if base is not None:
-            base = BayesNet.from_bytes(base.tobytes())
+            base = BayesNet.from_bytes(base)
             if list(base.labels) != labels:
                 raise ValueError("its labels are not those of its network")
         fields |= {
@@ -242,13 +236,6 @@ class LogLinear(Classifier):
             "storage": storage,
         }
         return super().from_fields(version, fields)
-
-    def __repr__(self) -> str:
-        templates = " ".join(template_name(template) for template in self.templates)
-        return (
-            f"<LogLinear: {len(self.labels)} labels, {len(self.keys)} features, "
-            f"templates {templates or 'none'}>"
-        )
 
 
 def _sparse(weights: NDArray[np.floating]) -> dict[str, NDArray] | None:

@@ -193,10 +193,6 @@ class BayesNet(Classifier):
             net._network = net.tables.network(net.labels, net.d, net.smoothing)
         return net
 
-    def __repr__(self) -> str:
-        parents = "; ".join(structure.as_text(v, of) for v, of in self.parents.items())
-        return f"<BayesNet: {len(self.labels)} labels, {parents or 'no variables'}>"
-
 
 def fit_network(
     settings: BayesNetSettings,

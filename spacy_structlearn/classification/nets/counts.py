@@ -11,7 +11,8 @@ row itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from functools import wraps
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,30 +25,35 @@ Subset: TypeAlias = "tuple[int, ...]"
 
 CACHE_BYTES = 512 * 2**20
 
-Value = TypeVar("Value")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class Cache:
-    """Arrays, or tuples of them, all of which are forgotten when they exceed `limit` bytes."""
+class Caching:
+    """A base of classes with `cached` methods.
 
-    def __init__(self, limit: int = CACHE_BYTES):
-        self._limit = limit
-        self._values: dict[Hashable, object] = {}
+    Their values are arrays, or tuples of them, and are forgotten when they exceed `CACHE_BYTES`.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, Any] = {}
         self._n_bytes = 0
 
-    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value of a key, made by `make` if it is not stored."""
-        if key in self._values:
-            return self._values[key]  # type: ignore[return-value]
-        value = make()
-        parts = value if isinstance(value, tuple) else (value,)
-        size = sum(getattr(part, "nbytes", 0) for part in parts)
-        if self._n_bytes + size > self._limit:
-            self._values.clear()
-            self._n_bytes = 0
-        self._values[key] = value
-        self._n_bytes += size
-        return value
+    def _cached(self, method: Method, *key: Any) -> Any:
+        if (name := (method.__qualname__, *key)) not in self._values:
+            value = method(self, *key)
+            parts = value if isinstance(value, tuple) else (value,)
+            size = sum(getattr(part, "nbytes", 0) for part in parts)
+            if self._n_bytes + size > CACHE_BYTES:
+                self._values.clear()
+                self._n_bytes = 0
+            self._values[name] = value
+            self._n_bytes += size
+        return self._values[name]
+
+
+def cached(method: Method) -> Method:
+    """Keep the values of a method of `Caching` by its positional arguments."""
+    return cast(Method, wraps(method)(lambda self, *key: self._cached(method, *key)))
 
 
 class Group(NamedTuple):
@@ -76,7 +82,7 @@ class ContextLevel(NamedTuple):
     relative: NDArray[np.float64]
 
 
-class JointCounts:
+class JointCounts(Caching):
     """The counts of a table with a label for each row; computed when needed, and cached.
 
     label_ids: integers (n), indices in `labels`. labels: all known labels.
@@ -85,13 +91,13 @@ class JointCounts:
     weight = 1.0  # the count of one row
 
     def __init__(self, table: Table, label_ids: NDArray[np.integer], labels: Sequence[str]):
+        super().__init__()
         self.table = table
         self.labels: tuple[str, ...] = tuple(labels)
         self.label_ids = np.asarray(label_ids, dtype=np.int64)
         self.symbols = np.array([symbol(label) for label in self.labels], dtype=np.uint64)
         self._columns = [np.ascontiguousarray(column) for column in table.symbols.T]
         self._columns.append(self.symbols[self.label_ids])
-        self._cache = Cache()
 
     @property
     def target(self) -> int:
@@ -101,38 +107,32 @@ class JointCounts:
     def __len__(self) -> int:
         return len(self.table)
 
+    @cached
     def group(self, subset: Subset) -> Group:
         """Return the values of a set of variables; the empty set has one if there are rows."""
-
-        def make() -> Group:
-            seed = seed_of(self.table.variables, subset)
-            keys = tuple_keys(*(self._columns[i] for i in subset), seed=seed)
-            keys, ids, counts = group(np.ascontiguousarray(np.broadcast_to(keys, len(self))))
-            return Group(keys, ids, counts, KeyIndex(keys))
-
-        return self._cache.get(subset, make)
+        seed = seed_of(self.table.variables, subset)
+        keys = tuple_keys(*(self._columns[i] for i in subset), seed=seed)
+        keys, ids, counts = group(np.ascontiguousarray(np.broadcast_to(keys, len(self))))
+        return Group(keys, ids, counts, KeyIndex(keys))
 
     def n_values(self, variable: int) -> int:
         """Return the number of different values of a variable, or of labels that occur."""
         return len(self.group((variable,)).keys)
 
+    @cached
     def distinct(self, context: Subset, variable: int) -> NDArray[Any]:
         """Return T, the number of values of `variable` with each value of the context, (k).
 
         The order is that of `group(context).keys`.
         """
-
-        def make() -> NDArray[Any]:
-            events, contexts = self.group(join(context, variable)), self.group(context)
-            # One row of each event tells its context.
-            rows = np.empty(len(events.keys), dtype=np.int64)
-            rows[events.ids] = np.arange(len(self))
-            return np.bincount(contexts.ids[rows], minlength=len(contexts.keys))
-
-        return self._cache.get((context, variable), make)
+        events, contexts = self.group(join(context, variable)), self.group(context)
+        # One row of each event tells its context.
+        rows = np.empty(len(events.keys), dtype=np.int64)
+        rows[events.ids] = np.arange(len(self))
+        return np.bincount(contexts.ids[rows], minlength=len(contexts.keys))
 
 
-class CountedInstances:
+class CountedInstances(Caching):
     """The counts for rows with every one of the L labels.
 
     symbols: uint64 (n, n_variables), in the order of the variables of the counts.
@@ -150,13 +150,13 @@ class CountedInstances:
         symbols: NDArray[np.uint64],
         label_ids: NDArray[np.integer] | None = None,
     ):
+        super().__init__()
         self.counts = counts
         self.label_ids = label_ids
         self.is_left_out = False
         self.shape = len(symbols), len(counts.labels)
         self._columns = [column.reshape(-1, 1) for column in np.ascontiguousarray(symbols.T)]
         self._columns.append(counts.symbols.reshape(1, -1))
-        self._cache = Cache()
 
     @classmethod
     def left_out(cls, counts: JointCounts) -> CountedInstances:
@@ -165,24 +165,21 @@ class CountedInstances:
         instances.is_left_out = True
         return instances
 
+    @cached
     def level(self, context: Subset, variable: int) -> ContextLevel:
         """Return the counts of a context and of the value of a variable in it."""
-
-        def make() -> ContextLevel:
-            event = join(context, variable)
-            distinct = _look_up(self.counts.distinct(context, variable), self._places(context))
-            total, frequency = self._frequency(context), self._frequency(event)
-            if self.is_left_out:
-                inside = self._own(context)
-                distinct = distinct - inside * self._is_single(context, variable)
-                total = total - self.counts.weight * inside
-                frequency = frequency - self.counts.weight * self._own(event)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.where(total > 0, distinct / total, np.inf)
-                relative = np.where(total > 0, frequency / total, 0.0)
-            return ContextLevel(ratio, relative)
-
-        return self._cache.get((context, variable), make)
+        event = join(context, variable)
+        distinct = _look_up(self.counts.distinct(context, variable), self._places(context))
+        total, frequency = self._frequency(context), self._frequency(event)
+        if self.is_left_out:
+            inside = self._own(context)
+            distinct = distinct - inside * self._is_single(context, variable)
+            total = total - self.counts.weight * inside
+            frequency = frequency - self.counts.weight * self._own(event)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(total > 0, distinct / total, np.inf)
+            relative = np.where(total > 0, frequency / total, 0.0)
+        return ContextLevel(ratio, relative)
 
     def uniform(self, variable: int) -> NDArray[np.float64]:
         """Return 1 / V, float64 (1 or n, 1), for the values of a variable and an unseen one."""
@@ -191,23 +188,18 @@ class CountedInstances:
             n_values = n_values - self._is_single((), variable)
         return 1.0 / n_values
 
+    @cached
     def _places(self, subset: Subset) -> NDArray[np.int32]:
         """Return the index of the values in their group, or -1: int32 (n or 1, L or 1)."""
+        seed = seed_of(self.counts.table.variables, subset)
+        keys = tuple_keys(*(self._columns[i] for i in subset), seed=seed)
+        shape = np.broadcast_shapes(keys.shape, (1, 1))
+        return self.counts.group(subset).index.find(keys.reshape(shape))
 
-        def make() -> NDArray[np.int32]:
-            seed = seed_of(self.counts.table.variables, subset)
-            keys = tuple_keys(*(self._columns[i] for i in subset), seed=seed)
-            shape = np.broadcast_shapes(keys.shape, (1, 1))
-            return self.counts.group(subset).index.find(keys.reshape(shape))
-
-        return self._cache.get(("places", subset), make)
-
+    @cached
     def _frequency(self, subset: Subset) -> NDArray[np.float64]:
         """Return the counts of the values of a set of variables, including the row itself."""
-        return self._cache.get(
-            ("frequency", subset),
-            lambda: _look_up(self.counts.group(subset).counts, self._places(subset)),
-        )
+        return _look_up(self.counts.group(subset).counts, self._places(subset))
 
     def _own(self, subset: Subset) -> NDArray[np.float64]:
         """Return 1 where the row itself was counted with these values: float64 (n, L or 1)."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ..classifier import Step
 from ..settings import BayesNetSettings
-from .counts import Cache, CountedInstances, Subset
+from .counts import Caching, CountedInstances, Subset, cached
 from .witten_bell import best_labels, contexts, family, ones, probabilities
 
 Parents: TypeAlias = "dict[str, tuple[str, ...]]"
@@ -28,28 +28,25 @@ Structure: TypeAlias = "dict[int, Subset]"
 """The same by the indices of variables."""
 
 
-class Evaluator:
+class Evaluator(Caching):
     """Scores of labelled instances, float64 (L, n): log P(x, y) up to a term that labels share."""
 
     def __init__(self, instances: CountedInstances, smoothing: str):
+        super().__init__()
         assert instances.label_ids is not None
         self.variables = instances.counts.table.variables
         self._instances = instances
         self._smoothing = smoothing
         self._gold = instances.label_ids
-        self._cache = Cache()
         self.prior = self.scores(instances.counts.target, ())  # of the class alone
 
+    @cached
     def scores(self, variable: int, parents: Subset) -> NDArray[np.float64]:
         """Return log P(z | parents, y) of one variable; for the class itself, log P(y)."""
-
-        def make() -> NDArray[np.float64]:
-            levels = contexts(self._instances.counts, variable, parents, self._smoothing)
-            table = family(self._instances, variable, levels, self._smoothing)
-            p = np.broadcast_to(probabilities(table, ones(table)), self._instances.shape)
-            return np.log(np.ascontiguousarray(p.T))
-
-        return self._cache.get((variable, parents), make)
+        levels = contexts(self._instances.counts, variable, parents, self._smoothing)
+        table = family(self._instances, variable, levels, self._smoothing)
+        p = np.broadcast_to(probabilities(table, ones(table)), self._instances.shape)
+        return np.log(np.ascontiguousarray(p.T))
 
     def accuracy(self, scores: NDArray[np.float64]) -> float:
         """Return the fraction of instances that are right; the first of equal labels is chosen."""

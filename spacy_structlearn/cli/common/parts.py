@@ -20,11 +20,11 @@ from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ...errors import StructlearnError
 from .files import written
-from .json_lines import parsed, with_predictions
+from .json_lines import dumps, parsed, with_predictions
 from .pipelines import load
 from .terminal import guard_errors, warn
 from .texts import Job, Output, Part, Text
@@ -90,6 +90,13 @@ def chunks(target: str, texts: Iterable[Text], size: int) -> Iterator[Chunk]:
         batch = following
 
 
+class Rows(NamedTuple):
+    """The format of `table`: rows as lines of JSON. whole: with all parts, not only their texts."""
+
+    nouns: bool
+    whole: bool
+
+
 class ChunkParser:
     """A pipeline that parses any number of chunks in bounded memory. nlp: If it is loaded already.
 
@@ -102,13 +109,13 @@ class ChunkParser:
         self.nlp = nlp or load(model)
 
     def parse_all(
-        self, chunks: Iterable[Chunk], format: Output
+        self, chunks: Iterable[Chunk], format: Output | Rows
     ) -> Generator[tuple[Chunk, bytes], None, None]:
         """Yield chunks in order with their results."""
         for chunk in chunks:
             yield chunk, self.parse(chunk, format)
 
-    def parse(self, chunk: Chunk, format: Output) -> bytes:
+    def parse(self, chunk: Chunk, format: Output | Rows) -> bytes:
         """Return lines of JSON or CoNLL-U, or the bytes of a DocBin."""
         from spacy.tokens import DocBin
 
@@ -134,6 +141,12 @@ class ChunkParser:
                     _drop_what_cannot_be_stored(doc)
                     found.add(doc)
                 return found.to_bytes()
+            if isinstance(format, Rows):
+                return "".join(
+                    f"{line}\n"
+                    for number, (doc, own) in enumerate(pairs, chunk.first)
+                    for line in _rows(doc, {"file": chunk.target, "text": number}, own, format)
+                ).encode()
             if format is Output.conllu:
                 numbered = enumerate(docs, chunk.first)
                 found_lines = (conllu_lines(doc, str(number)) for number, doc in numbered)
@@ -142,12 +155,28 @@ class ChunkParser:
         return "".join(lines).encode("utf8")
 
 
-Parse: TypeAlias = Callable[[Iterable[Chunk], Output], Generator[tuple[Chunk, bytes], None, None]]
+def _rows(doc: Doc, place: dict[str, Any], line: str, format: Rows) -> Iterator[str]:
+    """Yield the propositions of a Doc as lines of JSON. line: that of the text."""
+    from ...pipeline.extensions import propositions
+
+    own = {key: value for key, value in (parsed(line) if line else {}).items() if key != "text"}
+    for found in propositions(doc, nouns=format.nouns):
+        data = found.as_dict()
+        if format.whole:
+            yield dumps(own | place | data | {"did": found.did})
+        else:
+            kept = {key: data[key] for key in ("start", "end", "prob")}
+            yield dumps(place | kept | found.as_row())
+
+
+Parse: TypeAlias = Callable[
+    [Iterable[Chunk], Output | Rows], Generator[tuple[Chunk, bytes], None, None]
+]
 """A function that yields chunks in order with their results."""
 
 
 def parse_in_processes(
-    chunks: Iterable[Chunk], format: Output, *, model: str | None, number: int
+    chunks: Iterable[Chunk], format: Output | Rows, *, model: str | None, number: int
 ) -> Generator[tuple[Chunk, bytes], None, None]:
     """Parse chunks in several processes, and yield them in order with their results.
 
@@ -222,7 +251,7 @@ def _parser(model: str | None) -> ChunkParser:
     return ChunkParser(model)
 
 
-def _parse(model: str | None, chunk: Chunk, format: Output) -> bytes:
+def _parse(model: str | None, chunk: Chunk, format: Output | Rows) -> bytes:
     """Parse a chunk in a process of the pool."""
     try:
         return _parser(model).parse(chunk, format)

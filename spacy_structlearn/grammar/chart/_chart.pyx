@@ -42,6 +42,7 @@ from spacy_structlearn.grammar.chart.passes._fine cimport (
 )
 from spacy_structlearn.grammar.chart.passes._first cimport fill_coarse, fill_factored
 from spacy_structlearn.grammar.chart.passes._structures cimport *
+from spacy_structlearn.kernels.checks cimport check, check_table
 from spacy_structlearn.kernels.vectors cimport flush_subnormals, restore_subnormals
 
 ENTRY = np.dtype([("value", np.float32), ("parent", np.uint16), ("pair", np.uint16)])
@@ -53,6 +54,11 @@ MOST_SUBSTATES = 2**10  # of a symbol: a rule of three such symbols takes 4 GB
 cdef Py_ssize_t MOST_WORDS = 2**15  # of a sentence: places in the chart are numbered by int32
 cdef float HASTE = 3.0  # times all thresholds
 cdef double LOG_2 = 0.6931471805599453
+
+
+ctypedef fused number:
+    int32_t
+    double
 
 
 cdef struct Task:
@@ -298,8 +304,8 @@ cdef class Grammar:
         """Take the matrices of a factored first pass."""
         cdef Factors* f = &self.factors
         cdef Coarse* c = &self.coarse
-        if len(levels) < 2 or np.max(levels[1][0]) > 2:
-            raise ValueError("level 1 must have at most two states a symbol")
+        two = len(levels) > 1 and np.max(levels[1][0]) <= 2
+        check(two, "level 1 must have at most two states a symbol")
         offsets = levels[1][1]
         tags, states = int(offsets[c.n_tags]), int(offsets[c.n_symbols])
         rank = len(factors["root"])
@@ -384,16 +390,13 @@ def _spread(rule, substate):
 
 def _check_symbols(n_tags, n_phrases, n_symbols, binary, unary, root):
     """Raise ValueError unless these are rules of the symbols, in order: the loops trust them."""
-    if not (0 <= n_tags and 0 <= n_phrases and n_tags + n_phrases <= n_symbols <= 2**15):
-        raise ValueError("tags and phrases must be symbols, and these at most 2**15")
-    if binary.shape[1] != 3 or unary.shape[1] != 2:
-        raise ValueError("rules of the wrong shape")
-    for rules in (binary, unary, root):
-        if rules.size and not 0 <= rules.min() <= rules.max() < n_symbols:
-            raise ValueError("a rule with an unknown symbol")
+    sound = 0 <= n_tags and 0 <= n_phrases and n_tags + n_phrases <= n_symbols <= 2**15
+    check(sound, "tags and phrases must be symbols, and these at most 2**15")
+    check(binary.shape[1] == 3 and unary.shape[1] == 2, "rules of the wrong shape")
+    for rules in (binary, unary, root[:, None]):
+        check_table(rules, 0, n_symbols, "a rule with an unknown symbol")
     for rules in (binary, unary):
-        if len(rules) and rules[:, 0].min() < n_tags:
-            raise ValueError("a tag has a rule")
+        check(rules[:, 0].min(initial=n_tags) >= n_tags, "a tag has a rule")
     keys = (binary[:, 1].astype(np.int64) * n_symbols + binary[:, 2]) * n_symbols + binary[:, 0]
     if (np.diff(keys) <= 0).any() or (unary[1:, 1] < unary[:len(unary) - 1, 1]).any():
         raise ValueError("rules must be in the order of their children")
@@ -409,8 +412,7 @@ def _check_level(n_symbols, binary, unary, root, parts):
     if len(groups) != n_symbols or (groups < 0).any() or (groups > n).any():
         raise ValueError("a group of substates that a symbol has not")
     n = n.astype(np.int64)
-    if not np.array_equal(offsets, cumulative(n)):
-        raise ValueError("offsets must delimit the substates of each symbol")
+    check(np.array_equal(offsets, cumulative(n)), "offsets must delimit the substates of each symbol")
     sizes = n[binary].prod(axis=1)
     if len(dense_offsets) != len(binary) or (len(binary) and not (
         dense_offsets.min() >= -1 and (np.maximum(dense_offsets, 0) <= len(dense)).all()
@@ -455,18 +457,16 @@ cdef class Parser:
                   bint derivations=False):
         cdef Task* t = &self.task
         cdef Grammar grammar
-        if not grammars or not all(isinstance(other, Grammar) for other in grammars):
-            raise ValueError("there must be a grammar")
+        check(grammars and all(isinstance(g, Grammar) for g in grammars), "there must be a grammar")
         grammar = grammars[0]
         for other in grammars:
-            if not all(map(np.array_equal, grammar.rules, (<Grammar>other).rules)):
-                raise ValueError("the grammars must have the same symbols and rules")
+            same = all(map(np.array_equal, grammar.rules, (<Grammar>other).rules))
+            check(same, "the grammars must have the same symbols and rules")
         self.grammars = list(grammars)
         if not levels or len(last) != len(grammars) or len(keep) < max(1, len(levels) - 1):
             raise ValueError("levels, last and keep do not fit together")
         used = [*((grammar, level) for level in levels), *zip(grammars, last)]
-        if not all(0 <= level < other.n_levels for other, level in used):
-            raise ValueError("there is no such level")
+        check(all(0 <= k < other.n_levels for other, k in used), "there is no such level")
         t.n_grammars = len(grammars)
         t.coarse = &grammar.coarse
         t.factors = &grammar.factors if grammar.is_factored and list(levels[:2]) == [0, 1] else NULL
@@ -572,8 +572,7 @@ cdef class Chart:
         cdef size_t[:, ::1] limits_of = _limit_pointers(parser, limits, np.diff(offsets))
         cdef const uint8_t[::1] in_haste = np.zeros(n_sentences, dtype=np.uint8) if hasty is None \
             else np.ascontiguousarray(hasty, dtype=bool).view(np.uint8)
-        if in_haste.shape[0] != n_sentences:
-            raise ValueError("there must be one value of hasty for each sentence")
+        check(in_haste.shape[0] == n_sentences, "there must be one value of hasty for each sentence")
         for k in range(n_levels + n_others):
             view = lexicon[k] if k < n_levels else others[k - n_levels]
             first[k] = &view[0, 0]
@@ -607,9 +606,9 @@ cdef class Chart:
             "tails": _copied(p.tails, 2 * p.n_edges).reshape(-1, 2),
             "made": _copied(p.made, p.n_edges),
             "chain": _copied(p.chain, p.n_edges),
-            "scores": _copied_doubles(p.scores, p.n_edges),
-            "posteriors": _copied_doubles(p.posteriors, p.n_edges),
-            "logs": _copied_doubles(p.logs, p.n_edges),
+            "scores": _copied(p.scores, p.n_edges),
+            "posteriors": _copied(p.posteriors, p.n_edges),
+            "logs": _copied(p.logs, p.n_edges),
             "best": np.array([] if p.n_edges == 0 else <uint8_t[:p.n_edges]>p.best, dtype=bool),
             "places": places,
             "levels": levels,
@@ -661,8 +660,7 @@ cdef class Chart:
         restore_subnormals(mode)
         if status == OUT_OF_MEMORY:
             raise MemoryError
-        if status == UNPARSED:
-            raise ValueError("the edges are not trees")
+        check(status != UNPARSED, "the edges are not trees")
         return probabilities
 
     def coarse_forest(self, Grammar grammar not None, const float[:, ::1] lexicon,
@@ -686,8 +684,7 @@ cdef class Chart:
         cdef unsigned int mode
         if gold.shape[0] != n or gold.shape[1] != n + 1 or gold.shape[2] != 3 or n == 0:
             raise ValueError("gold must have three symbols a cell")
-        if lexicon.shape[1] < c.n_tags:
-            raise ValueError("a word has fewer scores than there are tags")
+        check(lexicon.shape[1] >= c.n_tags, "a word has fewer scores than there are tags")
         if n > MOST_WORDS:
             raise StructlearnError("SL444", number=n)
         self.begin(grammar)
@@ -735,8 +732,7 @@ cdef _limit_pointers(Parser parser, list limits, sizes):
     cdef size_t[:, ::1] pointers = np.zeros((len(sizes), 3), dtype=np.uintp)
     if limits is None:
         return pointers
-    if len(limits) != len(sizes):
-        raise ValueError("there must be limits of each sentence")
+    check(len(limits) == len(sizes), "there must be limits of each sentence")
     for x, (of_sentence, n) in enumerate(zip(limits, sizes.tolist())):
         if of_sentence is None:
             continue
@@ -766,9 +762,5 @@ def room(Py_ssize_t present, Py_ssize_t more):
     return -1 if failed else size
 
 
-cdef _copied(const int32_t* values, Py_ssize_t n):
-    return np.array(<const int32_t[:n]>values) if n else np.empty(0, dtype=np.int32)
-
-
-cdef _copied_doubles(const double* values, Py_ssize_t n):
-    return np.array(<const double[:n]>values) if n else np.empty(0)
+cdef _copied(number* values, Py_ssize_t n):
+    return np.array(<number[:n]>values) if n else np.empty(0, np.int32 if number is int32_t else float)

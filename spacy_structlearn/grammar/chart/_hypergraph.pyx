@@ -13,6 +13,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy as np
 
+from spacy_structlearn.kernels.checks cimport check
+
 
 cdef inline double total(const int32_t* tails, double score, const double* below) noexcept nogil:
     """Return the score of an edge plus those of its two tails."""
@@ -176,8 +178,7 @@ def check_structure(
         for x in range(n):
             sound = (sound and node_offsets[x] < node_offsets[x + 1] <= node_offsets[n]
                      and edge_offsets[x] <= edge_offsets[x + 1])
-    if not sound:
-        raise ValueError("offsets must ascend from 0 to the number of nodes and of edges")
+    check(sound, "offsets must ascend from 0 to the number of nodes and of edges")
     with nogil:
         for x in range(n):
             nodes = node_offsets[x + 1] - node_offsets[x]
@@ -194,6 +195,5 @@ def check_structure(
                     if not (-1 <= tail[2 * e] < v and -1 <= tail[2 * e + 1] < v
                             and (tail[2 * e] >= 0 or tail[2 * e + 1] < 0)):
                         sound = False
-    if not sound:
-        raise ValueError("tails must be nodes before their heads, and the only one the first")
+    check(sound, "tails must be nodes before their heads, and the only one the first")
     return most

@@ -99,8 +99,7 @@ cdef class ForestArrays:
 
     def _check_sizes(self, arrays):
         """Raise ValueError unless there is one entry for each element, and offsets delimit them."""
-        if self.rules.shape[1] != 3 or self.unary_rules.shape[1] != 2:
-            raise ValueError("rules of the wrong shape")
+        check(self.rules.shape[1] == 3 and self.unary_rules.shape[1] == 2, "rules of the wrong shape")
         counts = {kind: len(arrays[name]) - (name in PARTS) for kind, name in COUNTED.items()}
         for name in ARRAYS:
             array, n = arrays[name], counts[KINDS[name]] + (name in PARTS)

@@ -21,7 +21,6 @@ from ...errors import StructlearnError
 from ...learning.training import Trainer
 from ...optimize.lbfgs import LBFGS
 from ...parallel.shards import make_engine, split
-from ...serialization import nested
 from ..chart.compiled import compile_grammar
 from ..latent import training as latent
 from ..latent.model import LatentGrammar, Level
@@ -95,9 +94,8 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
 
     value: the objective at the current parameters.
     records: of the levels that are trained.
-    on_iteration: called after each E-step and each iteration of L-BFGS with the number of the round
-        or level, the phase ("split", "merge", "smooth" or "conditional"), the iteration, and the
-        log-likelihood or, in a conditional phase, minus the objective.
+    on_iteration: called after each E-step with the log-likelihood, and after each iteration of
+        L-BFGS with minus the objective.
     """
 
     _objectives: Objectives | None = None
@@ -176,7 +174,7 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         while optimizer.n_iterations < settings.conditional_iterations:
             more = optimizer.step(objective.value_and_grad)
             self.value = optimizer.value or 0.0
-            self.report(number, "conditional", optimizer.n_iterations, -self.value)
+            self.report(-self.value)
             if not more:
                 break
         theta = optimizer.x
@@ -208,11 +206,10 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
 
     def state(self) -> dict[str, Any]:
         """The generative rounds, the trained levels, and the level in training."""
-        optimizer = self._optimizer
         return super().state() | {
             "levels": self._thetas,
             "lost": self._lost if self._objectives is None else self._objectives.lost,
-            "optimizer": None if optimizer is None else nested(optimizer.to_bytes()),
+            "optimizer": self._optimizer,
             "records": [list(astuple(record)) for record in self.records],
         }
 
@@ -223,7 +220,7 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         lost = np.array(state["lost"], dtype=np.int64)
         thetas = [np.array(theta, dtype=np.float64) for theta in state["levels"]]
         stored = state["optimizer"]
-        optimizer = None if stored is None else LBFGS.from_bytes(stored.tobytes())
+        optimizer = None if stored is None else LBFGS.from_bytes(stored)
         records = [
             LevelRecord(*[*record[:-1], ForestStatistics(*record[-1])])
             for record in state["records"]

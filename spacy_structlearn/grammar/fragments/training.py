@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ... import serialization
 from ...learning.training import Trainer
 from ...optimize.lbfgs import Vector
 from ...optimize.m_estimation import DualCoordinateDescent
@@ -150,11 +149,8 @@ def trainer(settings: MEstimatedGrammarSettings, parameters: Any, data: Trees) -
 class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
     """Trains q0, then the M-estimate. A step is a round of q0, or `PASSES` passes over the trees.
 
-    `value` is that of the grammar's own trainer, then the objective of M-estimation. Reports are
-    numbered 0.
+    `value` is that of the grammar's own trainer, then the objective of M-estimation.
     """
-
-    by_grammar = True
 
     def __init__(self, settings: MEstimatedGrammarSettings, data: Trees):
         super().__init__(settings, data, trainer_of_one)
@@ -186,7 +182,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
         for _ in range(PASSES):
             more = dual.n_iterations < most and dual.step()
             self.value = dual.value
-            self.report(0, "m_estimation", dual.n_iterations, -self.value)
+            self.report(-self.value)
             if not more or dual.n_iterations >= most:
                 return False
         return True
@@ -211,8 +207,7 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
 
     def state(self) -> dict[str, Any]:
         """Return the state, without the statistics, which are computed again."""
-        dual = None if self._dual is None else serialization.nested(self._dual.to_bytes())
-        return super().state() | {"dual": dual}
+        return super().state() | {"dual": self._dual}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         self.begin()
@@ -222,6 +217,6 @@ class MEstimatedGrammarTrainer(StagedTrainer[MEstimatedGrammarSettings]):
             if not self.has_grammars:
                 raise ValueError("weights without a grammar")
             new = self._new_dual().objective
-            dual = state["dual"].tobytes()
-            self._dual = DualCoordinateDescent.from_bytes(dual, new.counts, new.expectations)
+            data = new.counts, new.expectations
+            self._dual = DualCoordinateDescent.from_bytes(state["dual"], *data)
         return None

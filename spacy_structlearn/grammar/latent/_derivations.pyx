@@ -20,6 +20,7 @@ from libc.string cimport memset
 import numpy as np
 
 from spacy_structlearn.arrays import cumulative
+from spacy_structlearn.kernels.checks cimport check, check_ids, check_table
 from spacy_structlearn.kernels.vectors cimport (
     dot,
     flush_subnormals,
@@ -82,13 +83,12 @@ cdef class Trees:
         cdef const int32_t[::1] root_view = root
         cdef const int32_t[:, ::1] pairs_view = pairs
         n = len(symbol)
-        if binary.shape[1] != 3 or unary.shape[1] != 2 or pairs.shape[1] < 1:
-            raise ValueError("rules of the wrong shape")
-        for rules in (binary, unary, root, pairs[:, 0]):
-            if rules.size and not 0 <= rules.min() <= rules.max() < n_symbols:
-                raise ValueError("a rule with an unknown symbol")
-        if not (len(left) == len(right) == len(production) == n):
-            raise ValueError("nodes must have a symbol, two children and a production each")
+        shapes = binary.shape[1] == 3 and unary.shape[1] == 2 and pairs.shape[1] > 0
+        check(shapes, "rules of the wrong shape")
+        for rules in (binary, unary, root[:, None], np.ascontiguousarray(pairs[:, :1])):
+            check_table(rules, 0, n_symbols, "a rule with an unknown symbol")
+        same = len(left) == len(right) == len(production) == n
+        check(same, "nodes must have a symbol, two children and a production each")
         if (
             len(offsets) != len(roots) + 1 or offsets[0] != 0 or offsets[-1] != n
             or (offsets[1:] <= offsets[:-1]).any()
@@ -98,8 +98,7 @@ cdef class Trees:
         word, is_binary = left < 0, right >= 0
         sound = (left < nodes) & (right < nodes) & (word | (left >= begin))
         sound &= ~is_binary | (~word & (right >= begin))
-        if not sound.all():
-            raise ValueError("a node and its children do not agree")
+        check(sound.all(), "a node and its children do not agree")
         tops = offsets[1:] - 1
         groups = []
         for parents, number, rules, children in (
@@ -108,11 +107,10 @@ cdef class Trees:
             (nodes[word], production[word], pairs[:, :1], ()),
             (tops, roots, root[:, None], ()),
         ):
-            if len(number) and not 0 <= number.min() <= number.max() < len(rules):
-                raise ValueError("a production is out of range")
+            check_ids[int32_t](number, 0, len(rules), "a production is out of range")
             symbols = [symbol[parents], *(symbol[child[parents]] for child in children)]
-            if any((rules[number, k] != column).any() for k, column in enumerate(symbols)):
-                raise ValueError("a node and its production do not agree")
+            same = all((rules[number, k] == column).all() for k, column in enumerate(symbols))
+            check(same, "a node and its production do not agree")
             groups.append(Groups(parents, number, len(rules)))
         self.by_binary, self.by_unary, self.by_pair, self.by_root = groups
         self.rules = (binary, unary, root[:, None], pairs[:, :1])
@@ -133,8 +131,7 @@ cdef class Trees:
 
     cdef int check(self, const float[::1] inside, const float[::1] outside,
                    const float[::1] scale) except -1:
-        if self.widest == 0:
-            raise ValueError("there is no layout yet")
+        check(self.widest > 0, "there is no layout yet")
         if not (
             inside.shape[0] == outside.shape[0] == self.node_offsets[self.symbol.shape[0]]
             and scale.shape[0] == self.symbol.shape[0]
@@ -214,8 +211,7 @@ cdef class Trees:
         cdef Groups groups = self.by_unary if unary else self.by_binary
         cdef const int32_t[::1] nodes = groups.nodes
         cdef const int64_t[::1] starts = groups.starts
-        if not 0 <= first <= last <= rules.shape[0]:
-            raise ValueError("rules are out of range")
+        check(0 <= first <= last <= rules.shape[0], "rules are out of range")
         if not probabilities.shape[0] == counts.shape[0] == offsets[rules.shape[0]]:
             raise ValueError("an array has the wrong size")
         cdef Py_ssize_t most = max(CHUNK, self.widest * self.widest)

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...errors import StructlearnError
+from ...learning.settings import check_argument
 from ...learning.stored import Stored, same
 from ..treebank.data import BINARIZATIONS, Chains
 from ..treebank.lexicon import Lexicon, LexiconLevel
-from ..treebank.storage import STORAGES, Entries, check_storage, pack, rounded, sparse, unpack
+from ..treebank.storage import STORAGES, Entries, pack, rounded, sparse, unpack
 from ..treebank.symbols import Rules, Symbols, substate_columns
 
 MAX_SUBSTATES = 1 << 10
@@ -318,7 +319,7 @@ class LatentGrammar(Stored):
 
         Raises StructlearnError for an unknown storage.
         """
-        check_storage(storage)
+        check_argument("storage", storage, str, choices=STORAGES)
         levels = []
         for level in self.levels:
             places, values = level.entries

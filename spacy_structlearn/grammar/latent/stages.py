@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,7 +87,6 @@ class StagedTrainer(TreebankTrainer[S]):
     A step, and its value, is that of the current stage.
     """
 
-    by_grammar = False  # whether reports begin with the number of the grammar, not of the round
     _current: Trainer[Any] | None = None
 
     def __init__(self, settings: S, data: Any, trainer_of_one: TrainerOfOne):
@@ -102,10 +101,6 @@ class StagedTrainer(TreebankTrainer[S]):
     def plan(self, number: int) -> tuple[LatentGrammarSettings, Trees]:
         """The settings and the trees of a grammar, by its number."""
         return self.grammar_settings, self._trees
-
-    def report_stage(self, number: int, *parts: Any) -> None:
-        """Report an iteration of the grammar with this number."""
-        self.report(number if self.by_grammar else parts[0], *parts[1:])
 
     def begin(self) -> None:
         """Begin the training of the first grammar."""
@@ -130,7 +125,7 @@ class StagedTrainer(TreebankTrainer[S]):
         if self._current is None:
             self._current = self._new_stage()
         current, number = self._current, len(self._grammars)
-        current.on_iteration = partial(self.report_stage, number)
+        current.on_iteration = self.report
         more = current.step()
         self.value = current.value
         if more:
@@ -146,7 +141,7 @@ class StagedTrainer(TreebankTrainer[S]):
 
     def grammar(self, number: int) -> LatentGrammar:
         """Return a trained grammar, by its number."""
-        return LatentGrammar.from_bytes(self._grammars[number].tobytes())
+        return LatentGrammar.from_bytes(self._grammars[number])
 
     def parameters(self) -> Any:
         """The first grammar: the members that are trained, or before, the first one so far."""
@@ -171,12 +166,8 @@ class StagedTrainer(TreebankTrainer[S]):
             self._current.close()
 
     def state(self) -> dict[str, Any]:
-        current = self._current
-        return super().state() | {
-            "grammars": self._grammars,
-            "members": [nested(grammar.to_bytes()) for grammar in self._members],
-            "current": None if current is None else nested(current.to_bytes()),
-        }
+        parts = {"grammars": self._grammars, "members": self._members, "current": self._current}
+        return super().state() | parts
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         super().restore(state)
@@ -184,9 +175,9 @@ class StagedTrainer(TreebankTrainer[S]):
         if len(self._grammars) > self.n_grammars:
             raise ValueError(f"{len(self._grammars)} grammars of {self.n_grammars}")
         self._first = self.grammar(0) if self._grammars else None
-        self._members = [LatentGrammar.from_bytes(part.tobytes()) for part in state["members"]]
+        self._members = list(map(LatentGrammar.from_bytes, state["members"]))
         self._current = None
         if state["current"] is not None:
             self._current = self._new_stage()
-            return self._current.resume(state["current"].tobytes())
+            return self._current.resume(state["current"])
         return None

@@ -83,8 +83,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
     """Split-merge training. The first step is the treebank grammar, each next one a round.
 
     value: the negative log-likelihood of the trees under the current grammar (equation 4), in nats.
-    on_iteration: called after each E-step with the round, the phase (one of `PHASES`), the
-        iteration, from 0, and the log-likelihood.
+    on_iteration: called after each E-step with the log-likelihood.
     """
 
     _derivations: TreebankDerivations | None = None
@@ -146,7 +145,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
             value, counts = self._e_step(current.level, current.words)
             self._m_step(current, counts)
             current.iteration += 1  # before the report, which may save the state
-            self.report(self.n_iterations, current.phase, current.iteration - 1, value)
+            self.report(value)
 
     def _e_step(self, level: Level, words: LexiconLevel) -> tuple[float, ProductionCounts]:
         if self._derivations is None:

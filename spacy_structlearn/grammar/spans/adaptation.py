@@ -14,14 +14,13 @@ the old grammar, adapted to the other folds. The weight of the grammar stays.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...errors import StructlearnError
 from ...learning.training import array_digest
 from ...optimize.lbfgs import LBFGS
-from ...serialization import nested
 from ..chart.hypergraph import Floats
 from ..latent.adaptation import AdaptationTrainer
 from ..latent.model import LatentGrammar
@@ -50,6 +49,8 @@ class SpanGrammarAdapter(TreebankTrainer[SpanGrammarSettings]):
 
     value: f, relative to its value without new data, in nats.
     """
+
+    parts: ClassVar[dict[str, Any]] = {"_grammar": LatentGrammar, "_optimizer": LBFGS}
 
     def __init__(
         self,
@@ -96,22 +97,16 @@ class SpanGrammarAdapter(TreebankTrainer[SpanGrammarSettings]):
     def data_digest(self) -> bytes:
         return array_digest(super().data_digest(), self._origin.to_bytes(), self._strength)
 
-    def state(self) -> dict[str, Any]:
-        """Return the grammar and the state of L-BFGS. Forests are made again."""
-        parts: dict[str, Any] = {"grammar": self._grammar, "optimizer": self._optimizer}
-        return {name: part and nested(part.to_bytes()) for name, part in parts.items()}
-
     def restore(self, state: dict[str, Any]) -> bool | None:
-        self._grammar, self._objective, self._optimizer = None, None, None
-        if state["grammar"] is not None:
-            self._grammar = LatentGrammar.from_bytes(state["grammar"].tobytes())
-        if state["optimizer"] is not None:
-            self._prepare()
-            assert self._optimizer is not None
-            size = len(self._optimizer.x)
-            self._optimizer = LBFGS.from_bytes(state["optimizer"].tobytes())
-            return len(self._optimizer.x) == size
-        return None
+        super().restore(state)
+        self._objective = None
+        if (optimizer := self._optimizer) is None:
+            return None
+        self._prepare()  # forests are made again
+        assert self._optimizer is not None
+        fits = len(optimizer.x) == len(self._optimizer.x)
+        self._optimizer = optimizer
+        return fits
 
     def _adapted(self, grammar: LatentGrammar, trees: list[Any]) -> LatentGrammar:
         base = self.settings.base

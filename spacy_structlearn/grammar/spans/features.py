@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...errors import StructlearnError
+from ...learning.settings import check_argument
 from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs
-from ..treebank.storage import STORAGES, Entries, check_storage, from_signed, signed
+from ..treebank.storage import STORAGES, Entries, from_signed, signed
 from ..treebank.symbols import Symbols, renumbering
 from . import _features as _span_features
 from .word_attributes import (
@@ -196,7 +197,7 @@ class HashedWeights(Stored):
 
         Raises StructlearnError for an unknown storage.
         """
-        check_storage(storage)
+        check_argument("storage", storage, str, choices=STORAGES)
         compacted = self._above(threshold).replaced(storage=storage)
         return self.from_fields(*compacted.to_fields())
 

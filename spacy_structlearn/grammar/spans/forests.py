@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +86,7 @@ def training_forests(
     *,
     threshold: float | None = None,
     threads: int = 1,
-    report: Callable[[int, float], None] | None = None,
+    report: Callback | None = None,
 ) -> TrainingForests:
     """Parse sentences, and find the tree of each forest that is closest to the gold tree.
 
@@ -96,22 +95,19 @@ def training_forests(
     words, trees: of all sentences.
     numbers: of the sentences to parse, in ascending order.
     threshold: of posteriors, for all levels. None: the thresholds of parsing, which are best.
-    report: called with the number of sentences parsed so far, and minus their mean loss if all
-        scores are 0.
+    report: called with minus the mean loss of the sentences parsed so far if all scores are 0.
     """
     thresholds = THRESHOLDS if threshold is None else (threshold,) * max(grammar.depth, 1)
     parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
     parts: list[TrainingForests] = []
-    done = 0
     for part in np.array_split(numbers, min(REPORTS, len(numbers))):
         graphs, parsable = parser.forests([words[number] for number in part])
         graphs = renumbered(graphs, grammar, full)
         parsed = part[parsable]
         target = graphs.closest([trees[number] for number in parsed], full.symbols)
         parts.append(TrainingForests(graphs, parsed, target, -float(graphs.scores[target].sum())))
-        done += len(part)
         if report is not None:
-            report(done, -mean_loss(parts))
+            report(-mean_loss(parts))
     return TrainingForests.joined(parts)
 
 
@@ -160,13 +156,11 @@ class Folds:
     ) -> None:
         """Parse the first folds, unless they are parsed already.
 
-        grammar_of: returns the grammar that parses a fold, by its number.
-        report: called with the number of the fold, from 1, "forests", and what `training_forests`
-            reports, where the other arguments are described.
+        grammar_of: returns the grammar that parses a fold, by its number. For the other arguments
+            see `training_forests`.
         """
         for fold in range(len(self.parts), n_folds):
             own = np.arange(*self.bounds[fold : fold + 2])
-            told = None if report is None else partial(report, fold + 1, "forests")
             arguments = (grammar_of(fold), full, self.words, self.trees, own)
-            self.parts.append(training_forests(*arguments, threads=threads, report=told))
+            self.parts.append(training_forests(*arguments, threads=threads, report=report))
         self.n_parsed = n_folds

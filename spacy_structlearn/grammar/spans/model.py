@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ... import serialization
 from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..chart.hypergraph import Scorer
@@ -101,7 +100,7 @@ class SpanGrammar(Stored):
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         return self.version, {
-            "grammar": serialization.nested(self.grammar.to_bytes()),
+            "grammar": self.grammar,
             "weight": self.weight,
             "features": None if self.features is None else self.features.to_fields()[1],
             "temperature": self.temperature,

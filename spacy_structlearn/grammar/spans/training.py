@@ -81,13 +81,8 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
         0, then that of the last epoch, in nats a sentence.
     losses: the value of each epoch.
     left_out: number of sentences without a forest.
-
-    In reports from the trainers of grammars the number is that of the fold, from 1, or 0 for the
-    grammar of all sentences. In "forests" it is that of the fold, with the number of sentences
-    parsed, and in "weights" that of the epoch, from 1, with that of the update.
     """
 
-    by_grammar = True
     saved = ("weight", "squares", "batch", "loss", "losses")
 
     def __init__(self, settings: SpanGrammarSettings, data: Trees):
@@ -178,7 +173,7 @@ class SpanGrammarTrainer(StagedTrainer[SpanGrammarSettings]):
             self._update(forests, chosen, learn_rate_factor(number * n + self.batch, total))
             seen += len(chosen)
             if self.batch * REPORTS // n > (self.batch - 1) * REPORTS // n:
-                self.report(number + 1, "weights", self.batch, -self.loss / seen)
+                self.report(-self.loss / seen)
         self.value = self.loss / max(seen, 1)
         self.losses.append(self.value)
         self.batch, self.loss = 0, 0.0

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import StructlearnError
-
 STORAGES = ("float32", "float16")
 _LARGEST_LOG = float(np.log(np.finfo(np.float32).max)) - 1e-6
 
@@ -33,12 +31,6 @@ class Entries(NamedTuple):
         full = np.zeros(size, dtype=np.float32)
         full[self.places] = self.values
         return full
-
-
-def check_storage(storage: str) -> None:
-    """Raises StructlearnError for an unknown storage."""
-    if storage not in STORAGES:
-        raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
 
 
 def sparse(values: NDArray[np.float32], storage: str) -> dict[str, Any]:

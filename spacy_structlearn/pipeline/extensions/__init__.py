@@ -17,7 +17,6 @@ from typing import Any
 
 from spacy.tokens import Doc, Span, Token
 
-from .attachments import PPAttachment, pp_attachments, pp_head, site_spans
 from .brackets import (
     children,
     constituent_prob,
@@ -32,8 +31,20 @@ from .brackets import (
     tree,
     trees,
 )
-from .chunks import dep_prob, np_chunk_prob, np_chunks, np_iob, sent_start_prob, tag_probs
+from .chunks import (
+    PPAttachment,
+    dep_prob,
+    np_chunk_prob,
+    np_chunks,
+    np_iob,
+    pp_attachments,
+    pp_head,
+    sent_start_prob,
+    site_spans,
+    tag_probs,
+)
 from .phrases_and_clauses import Clause, clauses, phrases
+from .propositions import Part, Proposition, propositions, to_frame
 from .roles import Frame, FrameArgument, frame_spans, frames, srl
 from .span_groups import (
     align,
@@ -51,6 +62,8 @@ __all__ = [
     "Frame",
     "FrameArgument",
     "PPAttachment",
+    "Part",
+    "Proposition",
     "align",
     "aligned_group",
     "constituent_tags",
@@ -60,6 +73,7 @@ __all__ = [
     "sentences",
     "set_spans",
     "site_spans",
+    "to_frame",
 ]
 
 
@@ -72,9 +86,10 @@ _OF_SPANS_AND_TOKENS = (labels, parse_string, constituents, children, parent)
 _OF_TOKENS = [update_wrapper(partial(_of_token, of), of) for of in _OF_SPANS_AND_TOKENS]
 OF_SPANS_AND_TOKENS = tuple(getter.__name__ for getter in _OF_SPANS_AND_TOKENS)
 _OF_SPANS = (tree, is_constituent, constituent_prob, np_chunk_prob)
+_OF_PARTS = (clauses, propositions)
 GETTERS: dict[type, tuple[Callable, ...]] = {
-    Doc: (np_chunks, trees, parse_failures, pp_attachments, frames, span_probs, clauses),
-    Span: (*_OF_SPANS_AND_TOKENS, *_OF_SPANS, clauses),
+    Doc: (np_chunks, trees, parse_failures, pp_attachments, frames, span_probs, *_OF_PARTS),
+    Span: (*_OF_SPANS_AND_TOKENS, *_OF_SPANS, *_OF_PARTS),
     Token: (*_OF_TOKENS, sent_start_prob, tag_probs, np_iob, pp_head, srl, dep_prob),
 }
 METHODS: dict[type, tuple[Callable, ...]] = {Doc: (phrases,), Span: (phrases,), Token: ()}

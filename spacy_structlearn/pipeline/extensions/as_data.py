@@ -13,9 +13,8 @@ from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, PP_ATTACHMENTS, SRL
 from ...roles.propositions import PREDICATE
 from ...sequence.layout.encoding import encode
-from .attachments import pp_attachments
 from .brackets import constituent_prob, parse_failures, trees
-from .chunks import np_chunk_prob, np_chunks
+from .chunks import np_chunk_prob, np_chunks, pp_attachments
 from .roles import Frame, frames
 from .span_groups import PP_ROLES
 

@@ -47,7 +47,7 @@ def _to_nltk(top: Tree) -> nltk.Tree:
     try:
         from nltk import Tree as NLTKTree
     except ImportError as error:
-        raise StructlearnError("SL181") from error
+        raise StructlearnError("SL181", package="nltk") from error
     return top.fold(
         lambda leaf: NLTKTree(leaf.label, [escape(leaf.word or "")]),
         lambda node, children: NLTKTree(node.label, children),

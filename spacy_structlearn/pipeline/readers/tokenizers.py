@@ -182,6 +182,8 @@ _TOKEN = "|".join(
 
 # Exceptions that spaCy does not have, as (token, norm) pairs; they hold with a capital too.
 _EXTRA = (
+    *(((form, "and"),) for form in ("'n'", "'n")),
+    *((("d'", "do"), (form, "you")) for form in ("you", "ya")),
     (("ar", "are"), ("nt", "not")),
     (("du", "do"), ("n", "not"), ("no", "know")),
     (("gim", "give"), ("me", "me")),
@@ -189,8 +191,7 @@ _EXTRA = (
     (("Let", "let"), ("s", "us")),
     (("out", "out"), ("ta", "of")),
     (("wan", "want"), ("na", "to")),
-    (("'t", "it"), ("is", "is")),
-    (("'t", "it"), ("was", "was")),
+    *((("'t", "it"), (verb, verb)) for verb in ("is", "was")),
 )
 # spaCy's exceptions that are more often words of their own, or are split differently here.
 _LEFT_OUT = {"and/or", "id", "Id", "wed", "Wed", "hed", "Hed", *(f"°{c}." for c in "cfkCFK")}
@@ -229,8 +230,7 @@ def is_blank(text: str) -> bool:
 def _exceptions(plain: Tokenizer) -> dict[str, list[dict]]:
     """Get the exceptions that change the tokens of the `plain` tokenizer, or their norms.
 
-    The others would only cost time, because a Tokenizer looks for exceptions in every Doc.
-    """
+    The others would cost time, because a Tokenizer looks for exceptions in every Doc."""
     exceptions = {
         text: tokens
         for text, tokens in TOKENIZER_EXCEPTIONS.items()

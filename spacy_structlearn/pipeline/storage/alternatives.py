@@ -7,6 +7,7 @@ are then read instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -15,15 +16,15 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from ...arrays import Coded, cumulative, ranges
+from ...dependencies.arcs import likely
+from ...groups import CONSTITUENTS
 from ...trees.nodes import Brackets
 from ...trees.parse import Parse
-from ..doc_arrays import DocTrees, Tokens, coded_ids, read_tokens
+from ..doc_arrays import DocTrees, Tokens, coded_ids, ids_of_spans, read_tokens
 from ..extensions.brackets import ROOT
+from ..extensions.span_groups import scored_group, set_spans
 
-POWER = 0.5
-"""Of the probabilities of trees, which makes them flatter."""
-FAR = 2.0
-"""Trees whose log-probability is lower than that of the best one by this are left out."""
+Bracket = tuple[str, int, int, float]  # label, start, end, probability
 
 # By the first token of each sentence.
 _TREES: WeakKeyDictionary[Doc, Mapping[int, list[Parse]]] = WeakKeyDictionary()
@@ -34,16 +35,35 @@ def set_alternatives(doc: Doc, trees: Mapping[int, list[Parse]]) -> None:
     _TREES[doc] = trees
 
 
-def _likely(trees: Sequence[Parse]) -> list[Parse]:
-    """Leave out trees that are much less probable than the first one."""
-    return [tree for tree in trees if tree.log_probability > trees[0].log_probability - FAR]
+def replace_trees(doc: Doc, trees: Mapping[int, Sequence[Bracket]]) -> None:
+    """Replace the trees of sentences, by the first word of each; their alternatives are forgotten.
+
+    A bracket that was there before keeps its probability.
+    """
+    group, scores = scored_group(doc, CONSTITUENTS)
+    rows = list(zip(ids_of_spans(group), [] if scores is None else scores.tolist(), strict=True))
+    before = dict(rows)
+    limits = [(first, max(end for _, _, end, _ in own)) for first, own in trees.items()]
+    rows = [
+        (place, prob)
+        for place, prob in rows
+        if not any(first <= place[1] and place[2] <= last for first, last in limits)
+    ]
+    for label, start, end, prob in chain.from_iterable(trees.values()):
+        place = doc.vocab.strings.add(label), start, end
+        rows.append((place, before.get(place, prob)))
+    rows.sort(key=lambda row: (row[0][1], -row[0][2]))
+    probs = np.array([prob for _, prob in rows], dtype=np.float32)
+    set_spans(doc, CONSTITUENTS, [place for place, _ in rows], probs)
+    doc.spans[CONSTITUENTS].attrs.update({**group.attrs, "scores": probs})
+    _TREES[doc] = {key: own for key, own in _TREES.get(doc, {}).items() if key not in trees}
 
 
 class SeveralTrees(NamedTuple):
     """One or several trees of each sentence of some Docs.
 
     rows: the words of the Docs. brackets: of all trees. origins, tree_ids: which word each word of
-    a tree is, and its tree. weights: of the trees. predicted: whether each has probabilities.
+    a tree is, and its tree. weights: of the trees.
     """
 
     rows: Tokens
@@ -51,44 +71,40 @@ class SeveralTrees(NamedTuple):
     origins: NDArray[np.int64]
     tree_ids: NDArray[np.int64]
     weights: NDArray[np.float64]
-    predicted: NDArray[np.bool_]
 
 
 def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
     """Return the trees of Docs: those that were kept or, where there are none, those of the spans.
 
-    The first tree of a sentence is the most probable one. Its weight is 1, and that of the others
-    is their probability over its probability, to the power `POWER`.
+    Their weights are those of `dependencies.arcs.likely`. A tree of the spans has the weight 1.
     """
     rows = read_tokens(docs, ["ORTH"], "")
     begins = rows.offsets[:-1]
     firsts = zip(rows.doc_ids[begins].tolist(), rows.positions[begins].tolist(), strict=True)
     beside = [_TREES.get(doc, {}) for doc in docs]
     trees = [
-        (number, parse)
+        (number, parse, weight)
         for number, (doc, first) in enumerate(firsts)
-        for parse in _likely(beside[doc].get(first, ()))
+        for parse, weight in likely(beside[doc].get(first, ()))
     ]
+    parses = [parse for _, parse, _ in trees]
     sizes = np.diff(rows.offsets)
-    sentences = np.array([number for number, _ in trees], dtype=np.int64)
+    sentences = np.array([number for number, _, _ in trees], dtype=np.int64)
     without = np.setdiff1d(np.arange(len(sizes)), sentences)
     sentences = np.append(sentences, without)
     begins = cumulative(sizes[sentences])
     origins = ranges(rows.offsets[sentences], sizes[sentences])
-    counts = [len(parse.labels) for _, parse in trees]
+    counts = [len(parse.labels) for parse in parses]
     shifts = np.repeat(begins[: len(trees)], counts)
     starts, ends = (
-        np.array([i for _, parse in trees for i in getattr(parse, name)], dtype=np.int64) + shifts
+        np.array([i for parse in parses for i in getattr(parse, name)], dtype=np.int64) + shifts
         for name in ("starts", "ends")
     )
-    labels = [label for _, parse in trees for label in parse.labels]
-    tags = [tag for _, parse in trees for tag in parse.tags]
+    labels = [label for parse in parses for label in parse.labels]
+    tags = [tag for parse in parses for tag in parse.tags]
     words = coded_ids(docs, rows.columns[:, 0])
-    predicted = np.ones(len(sentences), dtype=bool)
     if len(without):
-        found = DocTrees(docs, whole=True)
-        own, doc_ids = found.brackets, rows.doc_ids[rows.offsets[without]]
-        predicted[len(trees) :] = found.scored[doc_ids]
+        own = DocTrees(docs, whole=True).brackets
         bounds = np.searchsorted(own.starts, rows.offsets)
         kept = ranges(bounds[without], np.diff(bounds)[without])
         moved = np.repeat(begins[len(trees) : -1] - rows.offsets[without], np.diff(bounds)[without])
@@ -100,9 +116,5 @@ def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
         words.at(origins), Coded.of(tags), sizes[sentences], Coded.of(labels), starts, ends
     )
     tree_ids = np.repeat(np.arange(len(sentences)), sizes[sentences])
-    logs = np.array([parse.log_probability for _, parse in trees])
-    best = np.full(len(sizes), -np.inf)
-    np.maximum.at(best, sentences[: len(trees)], logs)
-    weights = np.exp(POWER * (logs - best[sentences[: len(trees)]]))
-    weights = np.append(weights, np.ones(len(without)))
-    return SeveralTrees(rows, brackets.rooted(ROOT), origins, tree_ids, weights, predicted)
+    weights = np.array([weight for *_, weight in trees] + [1.0] * len(without))
+    return SeveralTrees(rows, brackets.rooted(ROOT), origins, tree_ids, weights)

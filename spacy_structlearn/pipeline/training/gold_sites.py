@@ -22,7 +22,7 @@ from ...encoder.training import SiteExamples
 from ...groups import CONSTITUENTS, NP_CHUNKS, SRL
 from ...trees.tree import Tree
 from ..doc_arrays import gold_trees, has_gold_tokens, read_tokens, read_vectors
-from ..extensions.attachments import pp_attachments
+from ..extensions.chunks import pp_attachments
 from ..extensions.roles import frames
 
 if TYPE_CHECKING:

@@ -10,24 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import DEP, HEAD, IS_SPACE
+from spacy.attrs import DEP, HEAD, IS_SPACE, SENT_START
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from ...classification.calibration import fit_pool, pooled
-from ...classification.features import ClassificationData, Table, tuple_keys
+from ...classification.features import ClassificationData, Table
 from ...dependencies.arcs import MOST_WORDS, best_trees, summed
 from ...dependencies.choosing import LEAST, YES, gold_choices, possible_arcs
 from ...dependencies.features import LABEL, STAGES, Columns
 from ...dependencies.phrases import PhraseTrees
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, DEPENDENCIES
-from ...kernels.index import number_keys
+from ...kernels.index import mix_pairs, number_keys
 from ...learning.settings import setting
 from ...reading import uncollected
 from ...trees.heads import COLLINS, HeadRules
@@ -35,7 +36,7 @@ from ...trees.nodes import Brackets
 from .. import extensions
 from ..doc_arrays import gold_trees, has_gold_tokens, is_tagged, missing_for_trees
 from ..extensions import set_spans
-from ..extensions.span_groups import scored_group, words_of
+from ..extensions.span_groups import words_of
 from ..scorers import dependency_score
 from ..storage.alternatives import several_trees
 from ..training.batch_trainable import BatchTrainable
@@ -154,9 +155,7 @@ class TreeDependencies(BatchTrainable):
         labels = [label if (label := self._label(t.dep_)) in known else None for t in tokens]
         if not words:
             return None
-        predicted = scored_group(doc, CONSTITUENTS)[1] is not None
-        brackets = Brackets.of(tree for _, tree in pairs)
-        phrases = self._phrases(brackets, np.full(len(pairs), predicted))
+        phrases = PhraseTrees(Brackets.of(tree for _, tree in pairs), self.head_rules)
         choices = gold_choices(phrases, np.array(heads, dtype=np.int64), labels)
         data = {
             stage: ClassificationData(_table(columns), tuple(answers))
@@ -164,9 +163,6 @@ class TreeDependencies(BatchTrainable):
             if answers
         }
         return data or None
-
-    def _phrases(self, brackets: Brackets, predicted: NDArray[np.bool_]) -> PhraseTrees:
-        return PhraseTrees(brackets, self.head_rules, predicted)
 
     def calibrate(self, examples: Iterable[Example]) -> tuple[float, float]:
         """Fit the probabilities of arcs to gold arcs that were not trained on.
@@ -209,7 +205,7 @@ class TreeDependencies(BatchTrainable):
             self._check(doc)
         with uncollected():
             trees = several_trees(docs)
-            phrases = self._phrases(trees.brackets, trees.predicted)
+            phrases = PhraseTrees(trees.brackets, self.head_rules)
             possible = possible_arcs(phrases, self._score)
             weights, origins = trees.weights[trees.tree_ids], trees.origins
             own = possible.dependents
@@ -247,10 +243,10 @@ class TreeDependencies(BatchTrainable):
         n = len(next(iter(columns.values())))
         if YES not in classifier.labels:
             return np.full(n, 0.5)
-        table = _table(columns, classifier.used)
+        names = classifier.used
         # Most choices are the same in several trees of a sentence.
-        firsts, numbers = number_keys(tuple_keys(*table.symbols.T))
-        found = classifier.predict_proba(table.take(firsts))
+        firsts, numbers = number_keys(reduce(mix_pairs, map(columns.__getitem__, names)))
+        found = classifier.predict_proba(_table(columns, names, firsts))
         return found[numbers, classifier.labels.index(YES)]
 
     def _readings(
@@ -276,29 +272,28 @@ class TreeDependencies(BatchTrainable):
         White space depends on the token before it, and at the beginning of a sentence on the first
         word; where there is no word, on itself.
         """
-        strings = self.vocab.strings
+        # A Doc may have another vocab, with the same ids.
+        for strings in {id(doc.vocab): doc.vocab.strings for doc in docs}.values():
+            ids = {label: strings.add(label) for label in (SPACE, ROOT, *self.labels)}
         for doc, reading in zip(docs, readings, strict=True):
-            if not len(doc):
-                set_spans(doc, DEPENDENCIES, [], np.empty(0, dtype=np.float32))
-                continue
-            heads = np.arange(len(doc))
-            for sentence in extensions.sentences(doc):
-                words = words_of(sentence)
-                first = words[0] if words else sentence.start
-                heads[sentence.start : first] = first
-                heads[first + 1 : sentence.end] = np.arange(first, sentence.end - 1)
-            labels = np.full(len(doc), strings.add(SPACE), dtype=np.uint64)
-            heads[reading.words] = reading.heads
-            labels[reading.words] = list(map(strings.add, reading.labels))
-            shifts = (heads - np.arange(len(doc))).astype(np.int64).view(np.uint64)
-            labels[heads == np.arange(len(doc))] = strings.add(ROOT)
-            columns: Any = np.stack([shifts, labels], axis=1)
-            doc.from_array([HEAD, DEP], columns)
-            spans = [
-                (label, i, i + 1) for i, label in zip(reading.words, reading.labels, strict=True)
-            ]
+            words, own = reading.words, list(map(ids.__getitem__, reading.labels))
             scores = np.asarray(reading.probabilities, dtype=np.float32)
+            spans = zip(own, words, [i + 1 for i in words], strict=True)
             set_spans(doc, DEPENDENCIES, spans, scores)
+            if not len(doc):
+                continue
+            tokens = np.arange(len(doc))
+            begins: Any = doc.to_array(SENT_START) == 1
+            begins[0] = True
+            starts = np.append(np.flatnonzero(begins), len(doc))
+            found = np.append(words, len(doc))[np.searchsorted(words, starts[:-1])]
+            firsts = np.where(found < starts[1:], found, starts[:-1])[np.cumsum(begins) - 1]
+            heads = np.where(tokens > firsts, tokens - 1, firsts)
+            labels = np.full(len(doc), ids[SPACE], dtype=np.uint64)
+            heads[words], labels[words] = reading.heads, own
+            labels[heads == tokens] = ids[ROOT]
+            columns: Any = np.stack([(heads - tokens).view(np.uint64), labels], axis=1)
+            doc.from_array([HEAD, DEP], columns)
 
 
 def _parsed(example: Example) -> Doc:
@@ -308,9 +303,9 @@ def _parsed(example: Example) -> Doc:
     return predicted if parsed else example.reference
 
 
-def _table(columns: Columns, names: Iterable[str] | None = None) -> Table:
+def _table(columns: Columns, names: Iterable[str] | None = None, rows: Any = slice(None)) -> Table:
     names = tuple(columns if names is None else names)
-    return Table(names, np.stack([columns[name] for name in names], axis=1))
+    return Table(names, np.stack([columns[name][rows] for name in names], axis=1))
 
 
 make_tree_dependencies = factory(

@@ -12,7 +12,7 @@ adjacent, so no time is spent on forbidden transitions.
 """
 
 from libc.math cimport exp, fmax, isfinite, log, INFINITY
-from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t
 from libc.string cimport memset
 
 import numpy as np
@@ -20,42 +20,8 @@ import numpy as np
 from spacy_structlearn.kernels.checks cimport (
     check, check_ids, check_shape, check_starts, check_table,
 )
+from spacy_structlearn.kernels.doubles cimport exponentials
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
-
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <string.h>
-
-    /* exp(x) to 2 units in the last place for -700 <= x <= 0. It has no branches and calls, so
-       compilers can vectorise it; it takes half the time of the library's. x = n log 2 + r with
-       |r| <= log(2) / 2, and 2**n has the exponent bits n + 1023. */
-    static inline double exp_of_negative(double x)
-    {
-        const double round = 6755399441055744.0; /* 3 * 2**51: adding it leaves no fraction */
-        double shifted = x * 1.4426950408889634 + round, n = shifted - round, power;
-        double r = x - n * 6.93147180369123816490e-01 - n * 1.90821492927058770002e-10;
-        double p = 1.0 / 6227020800;
-        int64_t bits;
-        p = p * r + 1.0 / 479001600;
-        p = p * r + 1.0 / 39916800;
-        p = p * r + 1.0 / 3628800;
-        p = p * r + 1.0 / 362880;
-        p = p * r + 1.0 / 40320;
-        p = p * r + 1.0 / 5040;
-        p = p * r + 1.0 / 720;
-        p = p * r + 1.0 / 120;
-        p = p * r + 1.0 / 24;
-        p = p * r + 1.0 / 6;
-        p = p * r + 0.5;
-        p = p * (r * r) + r + 1.0;
-        memcpy(&bits, &shifted, 8);
-        bits = (int64_t)((uint64_t)(bits + 1023) << 52);
-        memcpy(&power, &bits, 8);
-        return p * power;
-    }
-    """
-    double exp_of_negative(double x) noexcept nogil
 
 cdef double SAFE_RANGE = 500.0
 cdef double MIN_SUM = 1e-30, MAX_SUM = 1e30  # sums outside this range are scaled back to one
@@ -269,8 +235,7 @@ cdef class ChainWorkspace:
             for y in range(n_states):
                 psi[t * n_states + y] = scores[t * n_states + y] - highest
             total += highest
-        for t in range(n * n_states):
-            psi[t] = exp_of_negative(psi[t])
+        exponentials(psi, <int>(n * n_states))
         for t in range(n):
             if t == 0:
                 for y in range(n_states):

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...learning.annotations import fitting
-from ...serialization import nested
 from ...words.classes import WordClasses
 from ..layout.data import AnyFloats, Mask, Symbols
 from ..layout.features import Templates
@@ -46,7 +45,7 @@ def to_fields(model: ChainModel) -> tuple[int, dict[str, Any]]:
         "encoding": model.encoding,
         "named_keys": np.array(named, dtype=np.uint64),
         "names": [model.names[key] for key in named],
-        "classes": None if model.classes is None else nested(model.classes.to_bytes()),
+        "classes": model.classes,
     }
     further: dict[str, Any] = {
         "vocabularies": model.vocabularies,
@@ -115,7 +114,7 @@ def _arguments(
         "keys": keys,
         "weights": full.reshape(len(keys), n_columns),
         "names": dict(zip(named_keys.tolist(), names, strict=True)),
-        "classes": None if classes is None else WordClasses.from_bytes(classes.tobytes()),
+        "classes": None if classes is None else WordClasses.from_bytes(classes),
         "storage": weights.dtype.name,
     }
 

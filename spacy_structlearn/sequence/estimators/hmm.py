@@ -15,12 +15,11 @@ the word and the tag, are log e and log g.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...learning.training import Trainer, array_digest
-from ...serialization import nested
 from ..chain._segments import Segmenter
 from ..chain.decode import state_scores
 from ..chain.model import ChainModel
@@ -134,6 +133,8 @@ def log_likelihood(model: ChainModel, columns: Symbols, offsets: Ints, label_ids
 class HMMTrainer(Trainer[Any]):
     """Counts, in one step; the value is the negative log-likelihood of the data."""
 
+    parts: ClassVar[dict[str, Any]] = {"_model": ChainModel}
+
     def __init__(self, settings: Any, model: ChainModel, data: Parts):
         super().__init__(settings)
         self._model = model
@@ -169,10 +170,3 @@ class HMMTrainer(Trainer[Any]):
 
     def data_digest(self) -> bytes:
         return array_digest(self._first, *concatenate(self._data, self._model.labels))
-
-    def state(self) -> dict[str, Any]:
-        return {"model": nested(self._model.to_bytes())}
-
-    def restore(self, state: dict[str, Any]) -> bool | None:
-        self._model = ChainModel.from_bytes(state["model"].tobytes())
-        return None

@@ -28,7 +28,7 @@ from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ...optimize.lbfgs import LBFGS, norm
 from ...optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
-from ...serialization import nested
+from ...serialization import Bytes
 from ..chain.model import ChainModel
 from ..chain.states import START, check_label_ids, transition_places
 from ..layout.data import (
@@ -401,7 +401,7 @@ class Minimization:
         sums = self._statistics.counts.rmatvec(alpha / len(alpha))
         return self.optimizer.c * (sums - self._statistics.expectations)
 
-    def resumed(self, state: bytes) -> Minimization:
+    def resumed(self, state: Bytes) -> Minimization:
         """Return a copy with the optimizer that is stored, else raise StructlearnError."""
         resumed = copy(self)
         data = () if isinstance(self.optimizer, LBFGS) else self._statistics.distinct
@@ -446,14 +446,11 @@ class MEstimationTrainer(Trainer[Any]):
         return array_digest(self._model.to_bytes(), *self._sentences())
 
     def state(self) -> dict[str, Any]:
-        minimization = self._minimization
-        return {
-            "search": None if minimization is None else nested(minimization.optimizer.to_bytes())
-        }
+        return {"search": self._minimization and self._minimization.optimizer}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
         search = state["search"]
-        self._minimization = None if search is None else self._begun().resumed(search.tobytes())
+        self._minimization = None if search is None else self._begun().resumed(search)
         return None
 
     def _sentences(self) -> tuple[Symbols, Ints, Ids]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...errors import StructlearnError
 from ...learning.training import Trainer, array_digest
 from ...optimize.lbfgs import LBFGS
-from ...serialization import nested
 from ..chain.model import ChainModel
 from ..layout.data import Parts, Symbols, arranged, concatenate
 from ..layout.encoding import tag_set
@@ -156,6 +155,7 @@ class LikelihoodTrainer(Trainer[Any]):
     centered: whether the mean of the prior is the weights of the model, not 0.
     """
 
+    parts: ClassVar[dict[str, Any]] = {"_optimizer": LBFGS}
     _objective: ChainLikelihood | None = None
     _optimizer: LBFGS
 
@@ -191,11 +191,8 @@ class LikelihoodTrainer(Trainer[Any]):
         center = [objective.center] if self._center else []
         return array_digest(objective.digest(), self._first, *center)
 
-    def state(self) -> dict[str, Any]:
-        return {"optimizer": nested(self._optimizer.to_bytes())}
-
     def restore(self, state: dict[str, Any]) -> bool | None:
-        self._optimizer = type(self._optimizer).from_bytes(state["optimizer"].tobytes())
+        super().restore(state)
         if self.finished:
             self._objective = self._make_objective()
         return len(self._optimizer.x) == len(self._first)

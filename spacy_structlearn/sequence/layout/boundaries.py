@@ -22,12 +22,12 @@ a whole:
               no sentence begins; of a word before a period: whether the text has it without one, or
               with one where no sentence ends
     CAPITALS  how much of the text is in capitals
+    STYLE     whether words behind other marks are in lower case, capitalised; the case of the first
+    LISTED    whether it is a listed abbreviation, always or only before a number
     LAYOUT    whether the text has line breaks, and blank lines, at all; and how long the paragraph
               is. Where paragraphs are marked, fewer sentences end without a mark inside of them
 
-CASE is the orthographic heuristic and the search for abbreviations of Kiss & Strunk (2006, sections
-4.1 and 4.3), with the document as its only source; what training data know of abbreviations and
-frequent openers is in the weights of words.
+CASE is that of Kiss & Strunk (2006, sections 4.1 and 4.3) in the document; LISTED is from others.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .data import Ints, Mask, Symbols
 LABELS = ("B", "I")
 COLUMNS = (
     *("GAP", "BREAK", "ROOM", "FULL", "LINE", "PLACE", "KIND", "QUOTE", "BRACKET"),
-    *("BEHIND", "AHEAD", "CASE", "CAPITALS", "LAYOUT"),
+    *("BEHIND", "AHEAD", "CASE", "CAPITALS", "STYLE", "LISTED", "LAYOUT"),
 )
 
 # Codes of GAP.
@@ -116,7 +116,7 @@ class Layout:
     starts, ends: int64 (n), characters; those of a later document are larger.
     breaks: int64 (n), line breaks between the token before and this one.
     kinds: int64 (n), codes of `word_kind`. words: uint64 (n), the same for equal words, whatever
-    their case.
+    their case. listed: int64 (n), 1 for abbreviations, 2 for those before numbers, 0 for others.
     """
 
     documents: Ints
@@ -125,10 +125,11 @@ class Layout:
     breaks: Ints
     kinds: Ints
     words: Symbols
+    listed: Ints
 
     def column(self, name: str) -> Symbols:
         """One of `COLUMNS`, uint64 (n); symbols of one column are not those of another one."""
-        columns = {"GAP": self.gaps, "KIND": self.kinds}
+        columns = {"GAP": self.gaps, "KIND": self.kinds, "LISTED": self.listed}
         values = columns[name] if name in columns else getattr(self, f"_{name.lower()}")()
         return np.asarray(values).astype(np.uint64)
 
@@ -222,8 +223,7 @@ class Layout:
 
     def _line(self) -> Ints:
         codes, lines = np.zeros_like(self.starts), self._breaks
-        lengths = self._line_lengths[lines - 1]
-        codes[self._line_starts[lines]] = 1 + _bucket(lengths, _LENGTHS)
+        codes[self._line_starts[lines]] = 1 + _bucket(self._line_lengths[lines - 1], _LENGTHS)
         return codes
 
     def _place(self) -> Ints:
@@ -244,17 +244,13 @@ class Layout:
         is_near = self._places - opened < _MAX_BRACKETED
         return (self._is_open("opening bracket", "closing bracket") & is_near).astype(np.int64)
 
-    @cached_property
-    def _is_mark(self) -> Mask:
-        return self.kinds <= _LAST_MARK
-
     def _behind(self) -> Ints:
-        last = np.maximum.accumulate(np.where(self._is_mark, self._places + 1, -1))
+        last = np.maximum.accumulate(np.where(self.kinds <= _LAST_MARK, self._places + 1, -1))
         return _bucket(self._places - np.maximum(last, self._paragraph_starts), _DISTANCES)
 
     def _ahead(self) -> Ints:
         n = len(self.starts)
-        following = np.where(self._is_mark, self._places, n)
+        following = np.where(self.kinds <= _LAST_MARK, self._places, n)
         following = np.minimum.accumulate(following[::-1])[::-1]
         begins = np.append(np.unique(self._paragraph_starts), n)
         end = begins[self._paragraphs + 1]
@@ -278,15 +274,20 @@ class Layout:
         return np.where(period, word, np.where(is_capital, capital, 0))
 
     def _capitals(self) -> Ints:
-        counts = [
+        upper, capitalised, lower = (
             np.bincount(self.documents, np.isin(self.kinds, codes))
             for codes in (UPPER, (CAPITALISED, INITIAL), LOWER)
-        ]
-        upper, capitalised, lower = counts
+        )
         all_upper = upper / np.maximum(upper + capitalised + lower, 1)
         titles = capitalised / np.maximum(capitalised + lower, 1)
         codes = 3 * _bucket(all_upper, (0.1, 0.5)) + _bucket(titles, (0.03, 0.5))
         return codes[self.documents]
+
+    def _style(self) -> Ints:
+        new = np.roll(self.kinds <= _LAST_MARK, 1) & ~np.isin(self.gaps, (NONE, BEGINNING))
+        is_lower, is_upper = self.kinds == LOWER, np.isin(self.kinds, (CAPITALISED, INITIAL))
+        lower, upper = (_elsewhere(new & case, self.documents) for case in (is_lower, is_upper))
+        return lower + 2 * upper + 4 * is_lower[self._is_first][self.documents]
 
     def _layout(self) -> Ints:
         inside = ~self._is_first
@@ -294,9 +295,8 @@ class Layout:
             np.bincount(self.documents, is_break & inside) > 0
             for is_break in (self.breaks == 1, self.breaks > 1)
         )
-        of_text = has_breaks + 2 * has_blank_lines
         size = _bucket(np.bincount(self._paragraphs)[self._paragraphs], _TOKENS)
-        return of_text[self.documents] + 4 * size
+        return (has_breaks + 2 * has_blank_lines)[self.documents] + 4 * size
 
     def _last(self, kind: str) -> Ints:
         """The last token of a kind up to each one; -1 where there is none."""

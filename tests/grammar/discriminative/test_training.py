@@ -39,8 +39,8 @@ def run(settings, state=None, stop=None):
     trainer = learner(settings).trainer(None, treebanks.toy())
     calls, states = [], []
 
-    def callback(*call):
-        calls.append(call)
+    def callback(value):
+        calls.append((trainer._next_level if trainer.has_grammars else None, value))
         if len(calls) == stop:
             states.append(trainer.to_bytes())
             raise KeyboardInterrupt
@@ -64,8 +64,7 @@ def done():
 
 def values_of(calls, level):
     """Minus the objective after each iteration of a level."""
-    wanted = (level, "conditional")
-    return [value for number, phase, _, value in calls if (number, phase) == wanted]
+    return [value for number, value in calls if number == level]
 
 
 # --- training -------------------------------------------------------------------------------------

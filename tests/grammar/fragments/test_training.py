@@ -107,15 +107,15 @@ def test_steps_and_values():
     own = FragmentStatistics(FEW, grammar.grammar, binarize(toy() + ODD, root="R"))
     dual = own.optimizer(1 / 50, scaling=0.75, tolerance=0.0)
     calls = []
-    trainer.on_iteration = lambda *call: calls.append(call)
+    trainer.on_iteration = calls.append
     for step in range(3):
         assert trainer.step() == (step < 2)
         dual.run(min(PASSES, 25 - step * PASSES))
         assert trainer.value == dual.value
         assert trainer.parameters().fragments == own.estimate(dual.w, 0.75)
     assert not trainer.step()
-    assert [call[:3] for call in calls] == [(0, "m_estimation", i + 1) for i in range(25)]
-    assert -trainer.value == calls[-1][3]
+    assert len(calls) == 25
+    assert -trainer.value == calls[-1]
     assert trainer.parameters().grammar == grammar.grammar
     # The base, and three times passes.
     assert trainer.n_iterations == 1 + 3

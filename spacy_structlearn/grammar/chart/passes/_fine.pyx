@@ -17,19 +17,14 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from spacy_structlearn.grammar.chart.passes._structures cimport *
-from spacy_structlearn.kernels.arrays cimport free_each, grow, reserve
+from spacy_structlearn.kernels.arrays cimport free_each, reserve
 from spacy_structlearn.kernels.prefetch cimport PREFETCH
 from spacy_structlearn.kernels.vectors cimport (
+    add_counts,
     add_matvec,
     add_outer,
     dot,
     exponent_of,
-    lowest_bit,
-    masked_count,
-    masked_inside,
-    masked_outer,
-    masked_outside,
-    masked_push,
     power_of_two,
     push_edge,
     vecmat,
@@ -68,11 +63,7 @@ cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
     if (n > MOST or reserve(<void**>&w.inside0, 4, &w.values_size, n)
             or reserve(<void**>&w.lower_number, 2, &w.numbers_size, f.n_items + 1)):
         return OUT_OF_MEMORY
-    if size > w.block_size:
-        if grow(<void**>&w.block, size, 4):
-            return OUT_OF_MEMORY
-        w.block_size = size
-    return PARSED
+    return OUT_OF_MEMORY if reserve(<void**>&w.block, 1, &w.block_size, size) else PARSED
 
 
 cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept nogil:
@@ -185,26 +176,11 @@ cdef bint has_tree(const Coarse* c, Work* w) noexcept nogil:
 cdef inline void unary_inside(const Fine* g, int rule, float* out, const float* child, float scale, int na,
                               int nc, bint best) noexcept nogil:
     """Add scale P(x -> y) child[y] to out[x], or put the larger one there."""
-    cdef const Entry* e
-    cdef const Entry* end
-    cdef const float* p
-    cdef float value
-    cdef int x, y
     if g.unary_offsets[rule] < 0:
-        e = g.unary_entries + g.unary_begins[rule]
-        end = g.unary_entries + g.unary_begins[rule + 1]
-        while e < end:
-            value = scale * e.value * child[e.pair]
-            out[e.parent] = max(out[e.parent], value) if best else out[e.parent] + value
-            e += 1
-        return
-    p = g.unary + g.unary_offsets[rule]
-    if not best:
-        add_matvec(out, p, child, na, nc, scale)
-        return
-    for x in range(na):
-        for y in range(nc):
-            out[x] = max(out[x], scale * p[x * nc + y] * child[y])
+        sparse_inside(g.unary_entries + g.unary_begins[rule],
+                      g.unary_entries + g.unary_begins[rule + 1], out, child, scale, best)
+    else:
+        dense_inside(g.unary + g.unary_offsets[rule], out, child, na, nc, scale, best)
 
 
 cdef inline float unary_outside(const Fine* g, int rule, const float* parent, const float* child, int power,
@@ -251,16 +227,16 @@ cdef inline float unary_outside(const Fine* g, int rule, const float* parent, co
     return q
 
 
-cdef inline void dense_inside(const float* p, float* out, const float* block, int na, int n,
+cdef inline void dense_inside(const float* p, float* out, const float* block, int na, int n, float scale,
                               bint best) noexcept nogil:
-    """Add P(x -> pair) block[pair] to out[x], or put the larger one there."""
+    """Add scale P(x -> pair) block[pair] to out[x], or put the larger one there."""
     cdef int x, y
     if not best:
-        add_matvec(out, p, block, na, n, 1.0)
+        add_matvec(out, p, block, na, n, scale)
         return
     for x in range(na):
         for y in range(n):
-            out[x] = max(out[x], p[x * n + y] * block[y])
+            out[x] = max(out[x], scale * p[x * n + y] * block[y])
 
 
 cdef inline void combine_outer(float* out, const float* b, const float* d, int nb, int nd, float factor,
@@ -276,9 +252,13 @@ cdef inline void combine_outer(float* out, const float* b, const float* d, int n
 
 
 cdef inline void prefetch_rule(const Fine* g, int rule) noexcept nogil:
-    """Begin to load the entries of a rule."""
-    cdef const Entry* e = g.binary_entries + g.binary_begins[rule]
-    cdef const Entry* end = g.binary_entries + g.binary_begins[rule + 1]
+    """Begin to load the entries of a rule, if it has any."""
+    cdef const Entry* e
+    cdef const Entry* end
+    if g.binary_offsets[rule] >= 0:
+        return
+    e = g.binary_entries + g.binary_begins[rule]
+    end = g.binary_entries + g.binary_begins[rule + 1]
     PREFETCH(g.pairs + g.pair_begins[rule])
     while e < end:
         PREFETCH(e)
@@ -296,11 +276,11 @@ cdef inline void combine_pairs(const Pair* pairs, int n, float* out, const float
 
 
 cdef inline void sparse_inside(const Entry* e, const Entry* end, float* out, const float* block,
-                               bint best) noexcept nogil:
-    """Add P(x -> pair) block[pair] to out[x], or put the larger one there."""
+                               float scale, bint best) noexcept nogil:
+    """Add scale P(x -> pair) block[pair] to out[x], or put the larger one there."""
     cdef float value
     while e < end:
-        value = e.value * block[e.pair]
+        value = scale * e.value * block[e.pair]
         out[e.parent] = max(out[e.parent], value) if best else out[e.parent] + value
         e += 1
 
@@ -446,103 +426,8 @@ cdef void copy_between(const Coarse* c, const Work* w, int first, int end, float
             out[x] *= factor
 
 
-cdef inline uint64_t left_rows(const Work* w, int x) noexcept nogil:
-    """Return the substates of all left children of a group of edges."""
-    cdef const Forest* f = &w.f
-    cdef uint64_t rows = 0
-    cdef int e
-    for e in range(f.group_edge[x], f.group_edge[x + 1]):
-        rows |= w.masks[f.edge_left[e]]
-    return rows
-
-
-cdef inline void clear_rows(float* block, uint64_t rows, int nc) noexcept nogil:
-    while rows:
-        memset(block + lowest_bit(rows) * nc, 0, nc * 4)
-        rows &= rows - 1
-
-
 cdef inline int power_of_edge(const Forest* f, int e) noexcept nogil:
     return f.upper_e[f.edge_left[e]] + f.upper_e[f.edge_right[e]]
-
-
-cdef void group_inside(const Fine* g, Work* w, int x, int na, int nb, int nc) noexcept nogil:
-    """Add the edges of one rule to the inside scores of their parent, without masked substates.
-
-    na, nb, nc: numbers of substates of the parent and of its children.
-    """
-    cdef Forest* f = &w.f
-    cdef int e, parent = f.group_parent[x]
-    cdef float value = 0.0
-    cdef uint64_t rows
-    cdef float* out = w.inside0 + f.item_offset[parent]
-    cdef const float* p = g.binary + g.binary_offsets[f.group_rule[x]]
-    if na * nb * nc == 1:
-        for e in range(f.group_edge[x], f.group_edge[x + 1]):
-            value += (w.inside1[f.item_offset[f.edge_left[e]]] * w.inside1[f.item_offset[f.edge_right[e]]]
-                      * power_of_two(power_of_edge(f, e) - f.lower_e[parent]))
-        out[0] += value * p[0]
-        return
-    rows = left_rows(w, x)
-    clear_rows(w.block, rows, nc)
-    for e in range(f.group_edge[x], f.group_edge[x + 1]):
-        masked_outer(w.block, w.masks[f.edge_left[e]], w.inside1 + f.item_offset[f.edge_left[e]],
-                     w.inside1 + f.item_offset[f.edge_right[e]],
-                     power_of_two(power_of_edge(f, e) - f.lower_e[parent]), nc)
-    masked_inside(out, w.masks[parent], rows, p, w.block, nb, 1.0, nc)
-
-
-cdef void group_outside(const Fine* g, Work* w, int x, int na, int nb, int nc, float inverse,
-                        const Sums* sums) noexcept nogil:
-    """Add the outside scores of the edges of one rule to those of their children, and count them.
-
-    Masked substates are left out. inverse: 1 over the score of the sentence.
-    """
-    cdef Forest* f = &w.f
-    cdef int e, y, parent = f.group_parent[x], begin = f.group_edge[x], end = f.group_edge[x + 1]
-    cdef int power = f.lower_e[parent], most = NOTHING
-    cdef Py_ssize_t left, right
-    cdef int64_t offset = g.binary_offsets[f.group_rule[x]]
-    cdef float factor, value, total = 0.0
-    cdef uint64_t rows
-    cdef const float* o = w.outside0 + f.item_offset[parent]
-    cdef const float* p = g.binary + offset
-    cdef float* pairs = w.block + g.widest * g.widest
-    cdef float* above = pairs + g.widest * g.widest
-    if na * nb * nc == 1:
-        for e in range(begin, end):
-            left, right = f.item_offset[f.edge_left[e]], f.item_offset[f.edge_right[e]]
-            factor = p[0] * o[0] * power_of_two(power_of_edge(f, e) - power)
-            value = factor * w.inside1[right]
-            w.outside1[left] += value
-            value *= w.inside1[left]
-            w.outside1[right] += factor * w.inside1[left]
-            f.edge_q[e] = value * inverse
-            total += value
-        if sums != NULL:
-            sums.binary[offset] += total * inverse
-        return
-    rows = left_rows(w, x)
-    for e in range(begin, end):
-        most = max(most, power_of_edge(f, e))
-    # Outside scores are as large as inside scores are small: large weights would overflow.
-    most = min(most - power, 0)
-    for y in range(na):
-        above[y] = o[y] * power_of_two(most)
-    masked_outside(w.block, w.masks[parent], rows, p, above, nb, nc)
-    if sums != NULL:
-        clear_rows(pairs, rows, nc)
-    for e in range(begin, end):
-        left, right = f.item_offset[f.edge_left[e]], f.item_offset[f.edge_right[e]]
-        factor = power_of_two(power_of_edge(f, e) - power - most)
-        if sums != NULL:
-            masked_outer(pairs, w.masks[f.edge_left[e]], w.inside1 + left, w.inside1 + right, factor,
-                         nc)
-        f.edge_q[e] = inverse * masked_push(
-            w.block, w.masks[f.edge_left[e]], w.inside1 + left, w.inside1 + right, factor,
-            w.outside1 + left, w.outside1 + right, nc)
-    if sums != NULL:
-        masked_count(sums.binary + offset, w.masks[parent], rows, p, above, pairs, inverse, nb, nc)
 
 
 cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lexicon, int stride,
@@ -591,14 +476,12 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
             na = g.n[c.rules[3 * rule]]
             nb = g.n[c.rules[3 * rule + 1]]
             nc = g.n[c.rules[3 * rule + 2]]
-            if w.masks != NULL:
-                group_inside(g, w, x, na, nb, nc)
-                continue
             if x + 1 < f.cell_group[cell + 1]:
                 prefetch_rule(g, f.group_rule[x + 1])
-            dense = g.binary_offsets[rule] >= 0
-            pairs = g.pairs + g.pair_begins[rule]
-            n = nb * nc if dense else g.pair_begins[rule + 1] - g.pair_begins[rule]
+            dense, n = g.binary_offsets[rule] >= 0, nb * nc
+            if not dense:
+                pairs = g.pairs + g.pair_begins[rule]
+                n = g.pair_begins[rule + 1] - g.pair_begins[rule]
             memset(w.block, 0, n * 4)
             for e in range(f.group_edge[x], f.group_edge[x + 1]):
                 factor = power_of_two(power_of_edge(f, e) - power)
@@ -609,10 +492,10 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
                 else:
                     combine_pairs(pairs, n, w.block, b, d, factor, best)
             if dense:
-                dense_inside(g.binary + g.binary_offsets[rule], out, w.block, na, n, best)
+                dense_inside(g.binary + g.binary_offsets[rule], out, w.block, na, n, 1.0, best)
             else:
                 sparse_inside(g.binary_entries + g.binary_begins[rule],
-                              g.binary_entries + g.binary_begins[rule + 1], out, w.block, best)
+                              g.binary_entries + g.binary_begins[rule + 1], out, w.block, 1.0, best)
         if g.extra:
             spread_groups(g, w, cell)
         for x in range(f.cell_unary[cell], first_unary):
@@ -672,9 +555,12 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z, const S
     The posteriors of edges, unaries and roots are set, and in the parser those of items.
     """
     cdef Forest* f = &w.f
-    cdef int cell, x, y, e, parent, child, rule, na, nb, nc, n, item, first, end, left, right
+    cdef int cell, x, y, e, parent, child, rule, na, nb, nc, n, item, first, end, left, right, power
+    cdef int most
     cdef bint dense
     cdef float factor, q, inverse = 1.0 / z
+    cdef float* products = w.block + g.widest * g.widest
+    cdef float* above = products + g.widest * g.widest
     cdef const Pair* pairs
     cdef const Entry* entry
     cdef const Entry* last
@@ -747,18 +633,30 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z, const S
             na = g.n[c.rules[3 * rule]]
             nb = g.n[c.rules[3 * rule + 1]]
             nc = g.n[c.rules[3 * rule + 2]]
-            if w.masks != NULL:
-                group_outside(g, w, x, na, nb, nc, inverse, sums)
-                continue
             if x + 1 < f.cell_group[cell + 1]:
                 prefetch_rule(g, f.group_rule[x + 1])
             dense = g.binary_offsets[rule] >= 0
             out = w.outside0 + f.item_offset[parent]
-            pairs = g.pairs + g.pair_begins[rule]
-            n = g.pair_begins[rule + 1] - g.pair_begins[rule]
+            power = f.lower_e[parent]
             if dense:
-                vecmat(w.block, g.binary + g.binary_offsets[rule], out, na, nb * nc)
+                p = g.binary + g.binary_offsets[rule]
+                if w.masks != NULL:
+                    most = NOTHING
+                    for y in range(f.group_edge[x], f.group_edge[x + 1]):
+                        most = max(most, power_of_edge(f, y))
+                    # Outside scores are as large as inside scores are small: large weights would
+                    # overflow.
+                    most = min(most - power, 0)
+                    for y in range(na):
+                        above[y] = out[y] * power_of_two(most)
+                    out = above
+                    power += most
+                vecmat(w.block, p, out, na, nb * nc)
+                if sums != NULL:
+                    memset(products, 0, nb * nc * 4)
             else:
+                pairs = g.pairs + g.pair_begins[rule]
+                n = g.pair_begins[rule + 1] - g.pair_begins[rule]
                 memset(w.block, 0, n * 4)
                 entry = g.binary_entries + g.binary_begins[rule]
                 last = g.binary_entries + g.binary_begins[rule + 1]
@@ -767,7 +665,9 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z, const S
                     entry += 1
             for y in range(f.group_edge[x], f.group_edge[x + 1]):
                 left, right = f.item_offset[f.edge_left[y]], f.item_offset[f.edge_right[y]]
-                factor = power_of_two(power_of_edge(f, y) - f.lower_e[parent])
+                factor = power_of_two(power_of_edge(f, y) - power)
+                if sums != NULL:
+                    add_outer(products, w.inside1 + left, w.inside1 + right, nb, nc, factor)
                 if dense:
                     q = push_edge(w.block, w.inside1 + left, w.inside1 + right, nb, nc, factor,
                                   w.outside1 + left, w.outside1 + right)
@@ -775,6 +675,8 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z, const S
                     q = push_pairs(pairs, n, w.block, w.inside1 + left, w.inside1 + right, factor,
                                    w.outside1 + left, w.outside1 + right)
                 f.edge_q[y] = q * inverse
+            if sums != NULL:
+                add_counts(sums.binary + g.binary_offsets[rule], p, out, products, inverse, na, nb * nc)
         if w.masks != NULL:
             continue
         for item in range(f.cell_item[cell], end):
@@ -797,10 +699,8 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z, const S
 cdef int reserve_packed(Work* w, Py_ssize_t items, Py_ssize_t begins, Py_ssize_t edges) noexcept nogil:
     """Make room for more items, begins and edges."""
     cdef Packed* p = &w.packed
-    if edges > w.places_size:
-        if grow(<void**>&w.place, edges + edges // 2, sizeof(Py_ssize_t)):
-            return -1
-        w.places_size = edges + edges // 2
+    if reserve(<void**>&w.place, 1, &w.places_size, edges, sizeof(Py_ssize_t)):
+        return -1
     edges += p.n_edges
     if (edges - p.n_edges > MOST or items + p.n_items > MOST
             or reserve(<void**>&p.items, 1, &p.items_size, 3 * (items + p.n_items))
@@ -1040,10 +940,8 @@ cdef int read_tree(const Coarse* c, Work* w, const int32_t* items, const int32_t
 
 
 cdef inline int push(Work* w, int* n, int value) noexcept nogil:
-    if n[0] >= w.stack_size:
-        if grow(<void**>&w.stack, 2 * w.stack_size + 256, 4):
-            return OUT_OF_MEMORY
-        w.stack_size = 2 * w.stack_size + 256
+    if reserve(<void**>&w.stack, 1, &w.stack_size, n[0] + 1):
+        return OUT_OF_MEMORY
     w.stack[n[0]] = value
     n[0] += 1
     return PARSED

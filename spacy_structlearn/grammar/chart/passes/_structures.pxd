@@ -249,7 +249,7 @@ cdef struct Work:
     Py_ssize_t places_size
     Py_ssize_t* place
     int32_t* stack
-    int stack_size
+    Py_ssize_t stack_size
 
 
 cdef inline int reserve_counted(void** arrays, int count, Py_ssize_t* size, Py_ssize_t n,
