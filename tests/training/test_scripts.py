@@ -14,8 +14,9 @@ import srsly
 from _build import BUILDERS
 
 import spacy_structlearn
+from spacy_structlearn.trees.brackets import read_trees
 from training.languages import common
-from training.pipeline import default
+from training.pipeline import default, templates
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGED = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
@@ -152,3 +153,10 @@ def test_a_pipeline_of_another_language(tmp_path, monkeypatch):
     assert str(tmp_path) not in nlp.config.to_str()
     (tree,) = nlp("kono neko ga inu o mita .")._.trees
     assert tree.words() == ["kono", "neko", "ga", "inu", "o", "mita", "."]
+
+
+def test_templates_depend_on_the_seed_alone():
+    sample = list(read_trees(ROOT / "corpora" / "sample" / "sample.trees")) * 3
+    for kind in templates.KINDS:
+        trees = [templates.Templates(sample, seed=seed).sentence(kind) for seed in (1, 1, 2)]
+        assert trees[0] == trees[1] != trees[2]

@@ -31,7 +31,7 @@ from training.common.jackknife import untagged
 from training.common.sources import PACKAGED
 from training.encoder.export import exported, scorers
 from training.encoder.network import load
-from training.pipeline import card
+from training.pipeline import card, default
 from training.pipeline.default import CONFIGS, META, SMALLEST_ROLE_WEIGHTS, SOURCES, held_out
 
 ENCODER, SPLITTER, PARSER = "token_encoder", "sentence_splitter", "constituency_parser"
@@ -60,7 +60,6 @@ def with_encoder(base: Language, encoder: Encoder, heads: dict[str, SiteScorer])
     config["components"][ENCODER] = {"factory": ENCODER}
     for name, component in base.pipeline:
         config["components"][name]["encoder"] = bool(getattr(component, "heads", None))
-    own = {(PARSER, "tag_weight")}
     config["components"][PARSER]["tag_weight"] = TAG_WEIGHT
     nlp = load_model_from_config(config, auto_fill=True)
     share_classes(nlp.vocab, word_classes(base.vocab))
@@ -69,7 +68,7 @@ def with_encoder(base: Language, encoder: Encoder, heads: dict[str, SiteScorer])
         new = nlp.get_pipe(name)
         new.cfg = dict(component.cfg)
         for part in fields(component.settings_kind):  # those that were set after loading, too
-            if (name, part.name) not in own and part.name != "encoder":
+            if (name, part.name) != (PARSER, "tag_weight") and part.name != "encoder":
                 setattr(new, part.name, getattr(component, part.name))
         for key, value in component.model.attrs.items():
             if key not in SHARED:
@@ -158,8 +157,10 @@ def main() -> None:
             "sources": [*SOURCES, *ENCODERS["sources"]],
         }
     )
-    licences = (PACKAGED / "LICENSES_SOURCES").read_text(encoding="utf8")
-    fitting.save(nlp, args.output, extra={"LICENSES_SOURCES": licences + ENCODERS["text"]})
+    licences = (PACKAGED / "LICENSES_SOURCES").read_text(encoding="utf8") + ENCODERS["text"]
+    fitting.save(nlp, args.output)
+    nlp = default.with_rare_kinds(args.output, args.corpora, args.work, ())  # the heads
+    fitting.save(nlp, args.output, extra={"LICENSES_SOURCES": licences})
     print(srsly.json_dumps(card.write_card(args.output, read_docs(docs["dev"])), indent=2))
 
 

@@ -13,12 +13,14 @@ Each stage is kept in training/work, so that an interrupted run resumes:
    the trees of EWT, CRAFT and MCTB_en, with counts of the raw text (associations.py), and the role
    labeler on the propositions of EWT and of the annotated text, and the morphologizer on gold trees
    and tags of EWT.
-5. Assemble the pipeline. Evaluate it once on dev, and write its model card (card.py).
+5. Let the tagger and the parser learn on from sentences of rare kinds (rare_kinds.py).
+6. Assemble the pipeline. Evaluate it once on dev, and write its model card (card.py).
 
---only COMPONENT ... keeps the other components of the package. --card evaluates the existing
-pipeline and writes the card. --tune compares settings of the chunker, trained on train without the
-documents of `ewt/tune.txt` and scored on these. All stages are seeded: only the speed on the card
-differs between runs.
+--only COMPONENT ... keeps the other components of the package. --rare-kinds PIPELINE makes stage 5
+alone, with the components of an existing pipeline, also of one with an encoder. --card evaluates
+the existing pipeline and writes the card. --tune compares settings of the chunker, trained on train
+without the documents of `ewt/tune.txt` and scored on these. All stages are seeded: only the speed
+on the card differs between runs.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from training.pipeline.labeler import jackknifed as jackknifed_trees
 from training.pipeline.labeler import train_srl_labeler, training_files
 from training.pipeline.morphology import SMALLEST_WEIGHT, train_morphologizer
 from training.pipeline.parser import BEHIND_TAGGER, HELD_OUT, train_parser
+from training.pipeline.rare_kinds import LESSONS, learn_on
 from training.pipeline.self_training import learn_prior
 from training.pipeline.sentence_ends import learn_abbreviations, learn_ends
 from training.pipeline.tagger import TUNE_TAGGED, jackknifed, tagged, train_tagger
@@ -301,12 +304,35 @@ def pipeline(
             nlp.add_pipe(name, source=packaged)
             continue
         nlp.add_pipe(name, source=how.learn(corpora, work, jobs))
+    learn_on(nlp, corpora, work, set(LESSONS).intersection(learned))
+    for name in learned:
         component = nlp.get_pipe(name)
-        component.parameters = how.compact(component.parameters)
+        component.parameters = COMPONENTS[name].compact(component.parameters)
     # Components of the package store the digest of their classes only.
     classes = WordClasses.from_bytes(learn_classes(corpora, work).read_bytes())
     share_classes(nlp.vocab, classes)
     return assemble(nlp)
+
+
+def with_rare_kinds(
+    path: Path, corpora: Path, work: Path, models: Iterable[str] = tuple(LESSONS)
+) -> Language:
+    """Return an existing pipeline whose tagger and parser have learned on.
+
+    models: the components that do; the heads of an encoder learn on besides.
+    """
+    learned, nlp = (
+        spacy.load(path),
+        spacy.load(path),
+    )  # the second one without words of the training
+    learn_on(learned, corpora, work, models)
+    for name in LESSONS:
+        new, old = learned.get_pipe(name), nlp.get_pipe(name)
+        if name in models:
+            old.parameters = COMPONENTS[name].compact(new.parameters)
+        if new.site_scorers:
+            old.potentials = new.potentials
+    return nlp
 
 
 def assemble(trained: Language) -> Language:
@@ -400,13 +426,18 @@ def main() -> None:
     instead.add_argument(
         "--only", nargs="+", choices=COMPONENTS, help="train only these; keep the others"
     )
+    instead.add_argument("--rare-kinds", type=Path, help="let this pipeline learn on instead")
     instead.add_argument("--card", action="store_true", help="evaluate the existing pipeline")
     instead.add_argument("--tune", action="store_true", help="compare settings instead")
     args = parser.parse_args()
     if args.tune:
         tune(args.corpora, args.work, args.jobs)
         return
-    if not args.card:
+    if args.rare_kinds:
+        nlp = with_rare_kinds(args.rare_kinds, args.corpora, args.work)
+        licences = (args.rare_kinds / "LICENSES_SOURCES").read_text(encoding="utf8")
+        fitting.save(nlp, args.output, extra={"LICENSES_SOURCES": licences})
+    elif not args.card:
         nlp = pipeline(args.corpora, args.work, args.jobs, args.only or COMPONENTS)
         fitting.save(nlp, args.output, extra={"LICENSES_SOURCES": LICENSES_SOURCES})
     gold = read_docs(build_docs(args.corpora, args.work)["dev"])
