@@ -17,7 +17,8 @@ Each stage is kept in training/work, so that an interrupted run resumes:
 6. Assemble the pipeline. Evaluate it once on dev, and write its model card (card.py).
 
 --only COMPONENT ... keeps the other components of the package. --rare-kinds PIPELINE makes stage 5
-alone, with the components of an existing pipeline, also of one with an encoder. --card evaluates
+alone, with the components of an existing pipeline, also of one with an encoder. After it the role
+labeler learns on from sentences with frames: `python -m training.pipeline.frames`. --card evaluates
 the existing pipeline and writes the card. --tune compares settings of the chunker, trained on train
 without the documents of `ewt/tune.txt` and scored on these. All stages are seeded: only the speed
 on the card differs between runs.
@@ -321,10 +322,7 @@ def with_rare_kinds(
 
     models: the components that do; the heads of an encoder learn on besides.
     """
-    learned, nlp = (
-        spacy.load(path),
-        spacy.load(path),
-    )  # the second one without words of the training
+    learned, nlp = spacy.load(path), spacy.load(path)  # no words of the training in the second
     learn_on(learned, corpora, work, models)
     for name in LESSONS:
         new, old = learned.get_pipe(name), nlp.get_pipe(name)

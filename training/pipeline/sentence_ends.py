@@ -30,7 +30,7 @@ from training.common.jackknife import write_docs
 
 WORD = re.compile(r"(?<![\w.&])([^\W\d_](?:\.?[^\W\d_])*)(\.?)(?= ?(\S?))")
 MOST_LETTERS, SMALLEST, OFTEN = 8, 0.3, 20  # threshold of Kiss & Strunk, and occurrences
-TEXTS = 150  # of each change
+TEXTS = 40  # of each change
 NUMBERED = 0.5  # share of numbers after a full stop
 NAME, COMMON, VERB = ("NNP", "NNPS"), ("NN", "NNS", "UH", "VB"), ("VBD", "VBZ", "CC", "IN", "MD")
 ENDINGS = ("a.m.", "p.m.", "Inc.", "Corp.", "Co.", "Jr.", "etc.", "U.S.", "U.K.", "D.C.", "e.g.")
