@@ -34,7 +34,7 @@ from spacy_structlearn.encoder.training import ScorerTraining
 from spacy_structlearn.groups import CONSTITUENTS, SRL
 from spacy_structlearn.pipeline.extensions import frame_spans
 from spacy_structlearn.pipeline.extensions.span_groups import set_spans
-from spacy_structlearn.pipeline.readers import to_example
+from spacy_structlearn.pipeline.readers import create_docbin_reader, to_example
 from spacy_structlearn.pipeline.srl_stages import (
     ARGUMENTS,
     OF_CANDIDATES,
@@ -52,7 +52,7 @@ from training.common.command import options
 from training.common.ewt import read_docs
 from training.common.recording import ROOT
 from training.pipeline.default import SMALLEST_ROLE_WEIGHTS
-from training.pipeline.labeler import jackknifed
+from training.pipeline.labeler import SPANS, jackknifed
 
 COMPONENT, ENCODER = "srl_labeler", "token_encoder"
 TEMPLATES = ROOT / "training" / "configs" / "frames.txt"
@@ -169,19 +169,46 @@ def learn_arguments(nlp: Language, docs: Iterable[Doc]) -> None:
         labeler.potentials = Potentials({**scorers, ARGUMENTS: learned})
 
 
+def calibration(pipeline: str, held_out: Path, files: dict[str, Path]) -> tuple[float, float]:
+    """Return the calibration of the labeler of a pipeline, on the tuning documents.
+
+    Its stages are those of a labeler that has not seen them, and learns on in the same way.
+    files: DocBins `fit` and `tune`.
+    """
+    held: Any = spacy_structlearn.load(held_out)
+    docs = read_docs(files["fit"], held.vocab)[::SHARE]
+    learn_on(held, [*docs, *generated(held)])
+    nlp: Any = spacy_structlearn.load(pipeline)
+    labeler, other = nlp.get_pipe(COMPONENT), held.get_pipe(COMPONENT)
+    labeler.parameters = other.parameters
+    labeler.cfg.update({name: other.cfg[name] for name in ("rolesets", "others")})
+    labeler._set_labels(other.labels)
+    with nlp.select_pipes(enable=[COMPONENT]):
+        examples = list(create_docbin_reader(files["tune"], spans=SPANS)(nlp))
+    if nlp.has_pipe(ENCODER):
+        for example in examples:
+            nlp.get_pipe(ENCODER)(example.predicted)
+    return labeler.calibrate(examples)
+
+
 def main() -> None:
     parser = options(__doc__, "corpora", "work")
     parser.add_argument("output", type=Path, help="folder of the pipeline")
     parser.add_argument("pipeline", help="its name or path")
     parser.add_argument("--like", help="with stages from here, scorers learn on")
+    parser.add_argument("--held-out", type=Path, help="labeler without the tuning documents")
     args = parser.parse_args()
     nlp: Any = spacy_structlearn.load(args.pipeline)
     if args.like:
         learned: Any = spacy_structlearn.load(args.like).get_pipe(COMPONENT)
         nlp.get_pipe(COMPONENT).parameters = learned.parameters
-    docs = read_docs(jackknifed(args.corpora, args.work, 1)["train"], nlp.vocab)
+    files = jackknifed(args.corpora, args.work, 1)
+    docs = read_docs(files["train"], nlp.vocab)
     docs = [*docs[:: SHARE * 2 if args.like else SHARE], *generated(nlp)]
     (learn_arguments if args.like else learn_on)(nlp, docs)
+    if args.held_out:
+        found = calibration(args.pipeline, args.held_out, files)
+        nlp.get_pipe(COMPONENT).calibration = found
     fitting.save(nlp, args.output)
 
 
