@@ -8,7 +8,6 @@ a phrase with the same head, it is one part. Trees have the labels of the Penn T
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 from spacy.tokens import Doc, Span, Token
@@ -170,7 +169,7 @@ def to_frame(docs: Iterable[Doc], *, nouns: bool = False) -> Any:
     Raises StructlearnError without pandas, and for other objects than Docs.
     """
     try:
-        pandas: Any = import_module("pandas")
+        import pandas
     except ImportError as error:
         raise StructlearnError("SL181", package="pandas") from error
     if isinstance(docs, Doc):
