@@ -33,7 +33,7 @@ LIMITS = {
     "spacy_structlearn/optimize": 660,
     "spacy_structlearn/parallel": 210,
     "spacy_structlearn/pipeline": 3_860,
-    "spacy_structlearn/pipeline/extensions": 2_380,
+    "spacy_structlearn/pipeline/extensions": 2_370,
     "spacy_structlearn/pipeline/readers": 970,
     "spacy_structlearn/pipeline/storage": 640,
     "spacy_structlearn/pipeline/training": 1_220,

@@ -51,7 +51,7 @@ from spacy_structlearn.trees.tree import placed_nodes
 from training.common.command import options
 from training.common.ewt import read_docs
 from training.common.recording import ROOT
-from training.pipeline.default import SMALLEST_ROLE_WEIGHTS
+from training.pipeline.default import SMALLEST_ROLE_WEIGHTS, renewed
 from training.pipeline.labeler import SPANS, jackknifed
 
 COMPONENT, ENCODER = "srl_labeler", "token_encoder"
@@ -179,10 +179,12 @@ def calibration(pipeline: str, held_out: Path, files: dict[str, Path]) -> tuple[
     files: DocBins `fit` and `tune`.
     """
     held: Any = spacy_structlearn.load(held_out)
+    other = held.get_pipe(COMPONENT)
+    other.parameters = other.parameters.compact("float16", SMALLEST_ROLE_WEIGHTS)
     docs = read_docs(files["fit"], held.vocab)[::SHARE]
     learn_on(held, [*docs, *generated(held)])
     nlp: Any = spacy_structlearn.load(pipeline)
-    labeler, other = nlp.get_pipe(COMPONENT), held.get_pipe(COMPONENT)
+    labeler = nlp.get_pipe(COMPONENT)
     labeler.parameters = other.parameters
     labeler.cfg.update({name: other.cfg[name] for name in ("rolesets", "others")})
     labeler._set_labels(other.labels)
@@ -212,8 +214,9 @@ def main() -> None:
     if args.held_out:
         found = calibration(args.pipeline, args.held_out, files)
         nlp.get_pipe(COMPONENT).calibration = found
-    nlp.config["components"][COMPONENT]["bias"] = nlp.get_pipe(COMPONENT).bias = BIAS
-    fitting.save(nlp, args.output)
+    config = nlp.config.copy()
+    config["components"][COMPONENT]["bias"] = BIAS
+    fitting.save(renewed(nlp, config), args.output)
 
 
 if __name__ == "__main__":
