@@ -6,6 +6,7 @@ are then read instead.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -59,12 +60,10 @@ def replace_trees(doc: Doc, trees: Mapping[int, Sequence[Bracket]]) -> None:
     group, scores = scored_group(doc, CONSTITUENTS)
     rows = list(zip(ids_of_spans(group), [] if scores is None else scores.tolist(), strict=True))
     before = dict(rows)
-    limits = [(first, max(end for _, _, end, _ in own)) for first, own in trees.items()]
-    rows = [
-        (place, prob)
-        for place, prob in rows
-        if not any(first <= place[1] and place[2] <= last for first, last in limits)
-    ]
+    firsts = sorted(trees)
+    ends = [0, *(max(end for _, _, end, _ in trees[first]) for first in firsts)]
+    # Of each bracket the last tree that begins before it; sentences do not overlap.
+    rows = [row for row in rows if row[0][2] > ends[bisect_right(firsts, row[0][1])]]
     for label, start, end, prob in chain.from_iterable(trees.values()):
         place = doc.vocab.strings.add(label), start, end
         rows.append((place, before.get(place, prob)))
