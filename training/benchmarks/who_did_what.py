@@ -5,7 +5,7 @@
 
 In training/results/who_did_what.json, for each pipeline (sm, and those of --models):
 
-cases.NAME.right        cases of --cases of which all checks hold, by the check.py beside that file;
+cases.NAME.right        cases of --cases of which all checks hold, by the check.py next to it;
                         cases.NAME.kinds.KIND.right: by kind, the part of the id before
                         "-", or single
 mails.NAME.rows         precision, recall and F1 of the rows of tests/everyday/mails, in percent: a
@@ -92,7 +92,7 @@ class Mail(NamedTuple):
 
 
 def read_mails(path: Path = MAILS) -> list[Mail]:
-    """Return the annotated mails; the README beside them describes their format."""
+    """Return the annotated mails; see the README next to them for the format."""
     mails = []
     for record in path.read_text(encoding="utf8").split("====\n"):
         text, _, table = record.partition("----\n")
@@ -284,7 +284,7 @@ def svo(name: str, nlp: Language, *, show: bool = False) -> Figures:
 def main() -> None:
     parser = options(__doc__, "corpora", "limit")
     parser.add_argument("--models", nargs="*", default=[], help="name=folder of pipelines")
-    parser.add_argument("--cases", type=Path, help="a file of cases, with check.py beside it")
+    parser.add_argument("--cases", type=Path, help="a file of cases, next to check.py")
     parser.add_argument("--only", nargs="+", help="some parts; default: all")
     parser.add_argument("--show", action="store_true", help="print errors, and record nothing")
     args = parser.parse_args()

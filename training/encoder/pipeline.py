@@ -5,8 +5,8 @@
 
 The components are those of en_structlearn_sm, each pooled with the head of the encoder for its
 labels (`spacy_structlearn.encoder.scorer`). The weights of both and the calibrations are fitted on
-EWT's tuning documents, with components that have not seen these, and written beside the network, to
-NETWORK.fitted.json.
+EWT's tuning documents, with components that have not seen these, and written next to the network,
+to NETWORK.fitted.json.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from training.encoder.export import exported, scorers
 from training.encoder.network import load
 from training.pipeline import card, default
 from training.pipeline.default import CONFIGS, META, SMALLEST_ROLE_WEIGHTS, SOURCES, held_out
+from training.pipeline.rare_kinds import ENCODER
 
-ENCODER, SPLITTER, PARSER = "token_encoder", "sentence_splitter", "constituency_parser"
+SPLITTER, PARSER = "sentence_splitter", "constituency_parser"
 # The tags of a tagger with an encoder are worth more to the grammar: on dev of MCTB_en, 95.1 % of
 # the tags are right, and 95.0 % with the 4 of the default pipeline, with the same F1.
 TAG_WEIGHT = 7.0

@@ -53,15 +53,16 @@ from training.common.ewt import read_docs
 from training.common.recording import ROOT
 from training.pipeline.default import SMALLEST_ROLE_WEIGHTS, renewed
 from training.pipeline.labeler import SPANS, jackknifed
+from training.pipeline.rare_kinds import ENCODER
 
-COMPONENT, ENCODER = "srl_labeler", "token_encoder"
+COMPONENT = "srl_labeler"
 TEMPLATES = ROOT / "training" / "configs" / "frames.txt"
 NUMBER = 50  # of sentences of each template
 STRENGTH = 5.0  # of the prior
 # Setting of a labeler that has learned on, which would find fewer arguments. With this one it finds
 # about as many as before in the tuning documents.
 BIAS = 0.8
-SHARE = 4  # one in so many documents of the treebank, with predicted trees, is learned with them
+SHARE = 4  # every fourth document of the treebank, with predicted trees, is learned as well
 _NAME, _ROLES = re.compile(r"\{(\w+)\}"), re.compile(r"\|(\S+)")
 
 

@@ -172,7 +172,7 @@ def inflected(word: str, tag: str, forms: Forms) -> str:
 
 
 def write_templates(corpora: Path, target: Path, number: int, words: str = "all") -> Path:
-    """Write so many sentences of each kind to a file of trees."""
+    """Write this number of sentences of each kind to a file of trees."""
     templates = Templates(ewt_trees(corpora, "train"), words)
     lines = (f"{templates.sentence(kind)}\n" for _ in range(number) for kind in KINDS)
     write_bytes(target, gzip.compress("".join(lines).encode(), mtime=0))
