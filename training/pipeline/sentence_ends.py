@@ -30,8 +30,8 @@ from training.common.jackknife import write_docs
 
 WORD = re.compile(r"(?<![\w.&])([^\W\d_](?:\.?[^\W\d_])*)(\.?)(?= ?(\S?))")
 MOST_LETTERS, SMALLEST, OFTEN = 8, 0.3, 20  # threshold of Kiss & Strunk, and occurrences
-# Of each change. With 150, F1 of sentences on dev fell by .3. With unchanged short texts, too, it rose
-# by .6 in separate paragraphs and fell by .6 in whole texts.
+# Of each change. With 150, F1 of sentences on dev fell by .3. With unchanged short texts, too, it
+# rose by .6 in separate paragraphs and fell by .6 in whole texts.
 TEXTS = 40
 NUMBERED = 0.5  # share of numbers after a full stop
 NAME, COMMON, VERB = ("NNP", "NNPS"), ("NN", "NNS", "UH", "VB"), ("VBD", "VBZ", "CC", "IN", "MD")
