@@ -6,6 +6,10 @@ fell by .8 with 1,000 trees of EWT). The weights of the tagger are all that it k
 the treebank again, too. So do the heads of an encoder, and MCTB_en: without, F1 on dev of MCTB_en
 fell by .8. A chunker that learned on in the same way found more of the lists, but lost .4 of F1 on
 dev of EWT.
+
+What learned on is less sure of its brackets, and as often right. Its temperature is changed such
+that brackets of training sentences have the mean probability of before: the expected calibration
+error of en_structlearn_md on dev of EWT was .008 before, .018 after, and is .007 so.
 """
 
 from __future__ import annotations
@@ -15,11 +19,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
 from spacy.language import Language
 from spacy.training import Example
 
 from spacy_structlearn.encoder.scorer import Potentials
 from spacy_structlearn.encoder.training import ScorerTraining
+from spacy_structlearn.groups import CONSTITUENTS
 from spacy_structlearn.pipeline.readers import (
     read_treebank,
     to_example,
@@ -28,13 +36,16 @@ from spacy_structlearn.pipeline.readers import (
 )
 from spacy_structlearn.pipeline.training.cross_prediction import annotated
 from spacy_structlearn.pipeline.training.gold_sites import site_examples
+from spacy_structlearn.trees.parse import calibrate
 from training.common.ewt import build_docs, read_docs
+from training.common.jackknife import untagged
 from training.pipeline.parser import write_trees
 from training.pipeline.templates import write_templates
 
 TEMPLATES = 300  # of each kind that are written
-ENCODER = "token_encoder"
+ENCODER, PARSER = "token_encoder", "constituency_parser"
 TREES, PASSES = 2000, 2  # of the treebanks, for the heads of an encoder
+SURE = 60  # documents whose brackets keep their mean probability
 
 
 class Lesson(NamedTuple):
@@ -48,7 +59,7 @@ class Lesson(NamedTuple):
 
 LESSONS = {
     "chain_tagger": Lesson(1500, 300, 4.0),
-    "constituency_parser": Lesson(2500, 0, 8.0),
+    PARSER: Lesson(2500, 0, 8.0),
 }
 
 
@@ -68,12 +79,30 @@ def learn_on(
         if name not in nlp.pipe_names:
             continue
         component, own = nlp.get_pipe(name), examples[: lesson.templates]
+        mean = probabilities(nlp, corpora, work).mean() if name == PARSER else None
         if name in models:
             docs = read_docs(build_docs(corpora, work)["train"], nlp.vocab)
             Random(0).shuffle(docs)
             _adapt(nlp, component, own + list(map(to_example, docs[: lesson.documents])), lesson)
         if component.site_scorers:
             _learn_sites(component, _encoded(nlp, own) + _trees(nlp, corpora, work))
+        if mean is not None:
+            component.parameters.temperature *= factor(probabilities(nlp, corpora, work), mean)
+
+
+def probabilities(nlp: Language, corpora: Path, work: Path) -> NDArray[np.float64]:
+    """Return the probabilities of all brackets of some training documents."""
+    docs = read_docs(build_docs(corpora, work)["train"], nlp.vocab)
+    Random(1).shuffle(docs)
+    with nlp.select_pipes(enable=[n for n in (ENCODER, *LESSONS) if n in nlp.pipe_names]):
+        found = nlp.pipe(untagged(nlp, doc) for doc in docs[:SURE])
+        spans = [span for doc in found for span in doc.spans[CONSTITUENTS]]
+    return np.array([span._.constituent_prob for span in spans])
+
+
+def factor(found: NDArray[np.floating], mean: float) -> float:
+    """Return the factor of a temperature with which probabilities have a mean."""
+    return float(brentq(lambda t: float(calibrate(found, t).mean()) - mean, 0.1, 10.0))
 
 
 def _adapt(nlp: Language, component: Any, examples: list[Example], lesson: Lesson) -> None:
