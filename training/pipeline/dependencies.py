@@ -152,8 +152,9 @@ def with_arcs(path: Path, stages: Language, docs: Path) -> Language:
 
     docs: see `learn_arcs`.
     """
-    nlp = spacy.load(path, config={"components": {COMPONENT: {"encoder": True}}})
-    own, given = nlp.get_pipe(COMPONENT), stages.get_pipe(COMPONENT)
+    nlp, given = spacy.load(path), stages.get_pipe(COMPONENT)
+    config = {**nlp.config["components"][COMPONENT], "encoder": True}
+    own = nlp.replace_pipe(COMPONENT, config.pop("factory"), config=config)
     own.parameters = given.parameters.compact("float16", SMALLEST_WEIGHTS)
     own.cfg = dict(given.cfg)
     learn_arcs(nlp, docs)

@@ -121,7 +121,7 @@ class _Gold:
         if not self.trees or not self.doc.has_annotation("DEP"):
             return {}
         words, heads = gold_words(self.trees, self.doc)
-        labels = [token.dep_.partition(":")[0] for token in words]
+        labels = [t.dep_.partition(":")[0] or t.dep_ for t in words]
         phrases = PhraseTrees(Brackets.of(tree for _, tree in self.trees))
         sites, found = gold_arcs(phrases, np.array(heads), labels)
         numbers = np.array([*(self.places[token.i] for token in words), -1])

@@ -274,7 +274,7 @@ class TreeDependencies(BatchTrainable):
         if (scorer := self.site_scorers.get(ARCS)) is None:
             return _Found(trees, possible, arcs, None)
         vectors = read_vectors(docs, trees.rows, self.name, self.site_scorers)
-        wanted = [NO_ARC, *(label.partition(":")[0] for label in self.parameters.labels)]
+        wanted = [NO_ARC, *(x.partition(":")[0] or x for x in self.parameters.labels)]
         sites = arc_sites(arcs.dependents, arcs.heads)
         # In double precision, because weights are fitted by differences.
         others = scorer.probabilities(vectors, sites, wanted).astype("f8")
