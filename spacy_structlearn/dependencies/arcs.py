@@ -70,13 +70,8 @@ def pooled_arcs(arcs: Arcs, others: NDArray, weights: Sequence[float]) -> Arcs:
     """
     no_arc = others[:, 0]
     odds = np.log((1.0 - no_arc).clip(LEAST)) - np.log(no_arc.clip(LEAST))
-    scores = weights[0] * np.log(arcs.weights.clip(LEAST)) + weights[1] * odds
-    own = arcs.dependents
-    if len(own):
-        begins = np.flatnonzero(np.diff(own, prepend=-1))
-        scores -= np.maximum.reduceat(scores, begins)[own]
-    sums = np.exp(scores)
-    return arcs._replace(weights=sums / _totals(own, sums))
+    sums = np.exp(weights[0] * np.log(arcs.weights.clip(LEAST)) + weights[1] * odds)
+    return arcs._replace(weights=sums / _totals(arcs.dependents, sums))
 
 
 def _totals(own: Numbers, sums: NDArray) -> NDArray[np.float64]:

@@ -15,8 +15,6 @@ from .phrases import PhraseTrees, gold_heads
 
 YES, NO = "yes", "no"
 """The labels of the first two stages."""
-NO_ARC = ""
-"""The label of a site that is no arc."""
 
 Score = Callable[[str, Columns], NDArray[np.float64]]
 """Returns the probability of YES of each row of a stage."""
@@ -176,20 +174,15 @@ def arc_sites(dependents: Numbers, heads: Numbers) -> NDArray[np.int64]:
     return np.stack([dependents, *sides], axis=1)
 
 
-def gold_arcs(
-    phrases: PhraseTrees, heads: Numbers, labels: Sequence[str]
-) -> tuple[NDArray[np.int64], list[str]]:
+def gold_arcs(phrases: PhraseTrees, heads: Numbers) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the sites of gold arcs, of the other possible arcs in the trees and of each word as a
-    root; and the label of each, `NO_ARC` unless it is a gold arc. For arguments see `gold_choices`.
-    """
+    root; and which are gold. heads: see `gold_choices`."""
     words, *_, places, sisters = _gold_pairs(phrases, heads)
     kids, every = words[phrases.children], np.flatnonzero(heads >= 0)
     own = np.concatenate([kids[places], every, every])
     other = np.concatenate([kids[sisters], heads[every], every])
     own, other = np.unique(np.stack([own, other]), axis=1)
-    right = (heads[own] == other).tolist()
-    found = [labels[word] if r else NO_ARC for word, r in zip(own.tolist(), right, strict=True)]
-    return arc_sites(own, other), found
+    return arc_sites(own, other), heads[own] == other
 
 
 def _rows(columns: Columns, rows: Numbers) -> Columns:

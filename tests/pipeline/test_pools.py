@@ -135,8 +135,7 @@ def test_chunks_that_the_scorer_likes():
 
 def test_arcs_and_labels_of_the_scorer():
     nlp, _ = with_scorers("tree_dependencies Stages", (0.1, 1.0), "PP")
-    doc = read(nlp)
-    assert {token.dep_ for token in doc if not token.is_space} == {"ROOT", "PP"}
+    assert {token.dep_ for token in read(nlp) if not token.is_space} == {"ROOT", "PP"}
 
 
 def test_attachments_are_those_of_the_pool():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # The heads of an encoder, and the number of tokens of their sites.
 HEADS = {"tags": 1, "chunks": 1, "rolesets": 1, "spans": 4, "arguments": 3, "attachments": 4}
 HEADS |= {"arcs": 3}
-NONE = ""  # the label of no phrase, no predicate and no argument
+NONE = ""  # the label of no phrase, no predicate, no argument and no arc
 UNKNOWN = "?"  # the roleset of a predicate whose roleset is not known
 
 Labelled = dict[tuple[int, ...], str]
@@ -121,9 +121,10 @@ class _Gold:
         if not self.trees or not self.doc.has_annotation("DEP"):
             return {}
         words, heads = gold_words(self.trees, self.doc)
-        labels = [t.dep_.partition(":")[0] or t.dep_ for t in words]
         phrases = PhraseTrees(Brackets.of(tree for _, tree in self.trees))
-        sites, found = gold_arcs(phrases, np.array(heads), labels)
+        sites, right = gold_arcs(phrases, np.array(heads))
+        labels = [t.dep_.partition(":")[0] or t.dep_ for t in words]
+        found = [labels[i] if r else NONE for i, r in zip(sites[:, 0], right, strict=True)]
         numbers = np.array([*(self.places[token.i] for token in words), -1])
         return dict(zip(map(tuple, numbers[sites].tolist()), found, strict=True))
 

@@ -20,21 +20,13 @@ from spacy.attrs import DEP, HEAD, IS_SPACE, SENT_START
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ...classification.calibration import fit_pool
-from ...classification.calibration import pooled as calibrated
+from ...classification.calibration import fit_pool, pooled
 from ...classification.features import ClassificationData, Table
 from ...dependencies.arcs import LEAST, MOST_WORDS, Arcs, best_trees, pooled_arcs, summed
-from ...dependencies.choosing import (
-    NO_ARC,
-    YES,
-    PossibleArcs,
-    arc_sites,
-    gold_choices,
-    possible_arcs,
-)
+from ...dependencies.choosing import YES, PossibleArcs, arc_sites, gold_choices, possible_arcs
 from ...dependencies.features import LABEL, STAGES, Columns
 from ...dependencies.phrases import PhraseTrees
-from ...encoder.pool import Loss, log_loss, pooled
+from ...encoder import pool
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, DEPENDENCIES
 from ...kernels.index import mix_pairs, number_keys
@@ -55,7 +47,7 @@ from ..scorers import dependency_score
 from ..storage.alternatives import SeveralTrees, several_trees
 from ..training.batch_trainable import BatchTrainable
 from ..training.factories import ComponentSettings, factory
-from ..training.gold_sites import gold_words
+from ..training.gold_sites import NONE, gold_words
 
 DEFAULT_MODEL = {
     "@architectures": "spacy_structlearn.Stages.v1",
@@ -221,7 +213,7 @@ class TreeDependencies(BatchTrainable):
         self.cfg["calibration"] = weights
         return weights[0], weights[1]
 
-    def pool_losses(self, examples: Sequence[Example]) -> dict[str, list[Loss]]:
+    def pool_losses(self, examples: Sequence[Example]) -> dict[str, list[pool.Loss]]:
         trees, _, arcs, others = self._find([example.predicted for example in examples])
         tokens, gold = trees.rows, [e.reference for e in examples]
         heads = [
@@ -231,7 +223,7 @@ class TreeDependencies(BatchTrainable):
         ]
         own = tokens.indices
         right = own[arcs.heads] == np.array(heads, dtype=np.int64)[own][arcs.dependents]
-        return {ARCS: [lambda w: log_loss(pooled_arcs(arcs, others, w).weights[right])]}
+        return {ARCS: [lambda w: pool.log_loss(pooled_arcs(arcs, others, w).weights[right])]}
 
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[Reading]:
@@ -256,7 +248,7 @@ class TreeDependencies(BatchTrainable):
             labels = self._labels_of(possible, sources, others if others is None else others[rows])
         probabilities = arcs.weights[rows].clip(LEAST, 1.0)
         if self.cfg["calibration"] is not None and len(rows):
-            probabilities = calibrated(probabilities[:, None], self.cfg["calibration"])
+            probabilities = pooled(probabilities[:, None], self.cfg["calibration"])
         return self._readings(docs, trees.rows, heads, labels, probabilities)
 
     def _find(self, docs: Sequence[Doc]) -> _Found:
@@ -274,7 +266,7 @@ class TreeDependencies(BatchTrainable):
         if (scorer := self.site_scorers.get(ARCS)) is None:
             return _Found(trees, possible, arcs, None)
         vectors = read_vectors(docs, trees.rows, self.name, self.site_scorers)
-        wanted = [NO_ARC, *(x.partition(":")[0] or x for x in self.parameters.labels)]
+        wanted = [NONE, *(x.partition(":")[0] or x for x in self.parameters.labels)]
         sites = arc_sites(arcs.dependents, arcs.heads)
         # In double precision, because weights are fitted by differences.
         others = scorer.probabilities(vectors, sites, wanted).astype("f8")
@@ -292,7 +284,7 @@ class TreeDependencies(BatchTrainable):
             columns = possible.labels(rows[named])
             found = stage.predict_proba(_table(columns, stage.used))
             if others is not None:
-                found = pooled(found, others[named, 1:], self.site_scorers[ARCS].weights)
+                found = pool.pooled(found, others[named, 1:], self.site_scorers[ARCS].weights)
             labels[named] = np.array(stage.labels, dtype=object)[found.argmax(axis=1)]
         return labels.tolist()
 
