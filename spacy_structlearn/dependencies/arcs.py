@@ -74,7 +74,7 @@ def pooled_arcs(arcs: Arcs, others: NDArray, weights: Sequence[float]) -> Arcs:
     return arcs._replace(weights=sums / _totals(arcs.dependents, sums))
 
 
-def _totals(own: Numbers, sums: NDArray) -> NDArray[np.float64]:
+def _totals(own: Numbers, sums: NDArray) -> NDArray:
     """Return the sum of the same word for each row."""
     return np.bincount(own, sums)[own]
 

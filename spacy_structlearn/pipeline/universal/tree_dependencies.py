@@ -111,7 +111,7 @@ class _Found(NamedTuple):
     trees: SeveralTrees
     possible: PossibleArcs
     arcs: Arcs
-    others: NDArray[np.float64] | None
+    others: Any
 
 
 class TreeDependencies(BatchTrainable):
