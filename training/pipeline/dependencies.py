@@ -46,7 +46,7 @@ HELD_OUT = "tree_dependencies.without_tune"  # in the cache of stages
 # with and without these, and 94.2 with 0.1 for sisters.
 SMALLEST_WEIGHTS = {"heads": 0.03, "sisters": 0.05, "labels": 0.14}
 PASSES = 3  # of the scorer of arcs, with falling rates
-ALONE = 0.05, 1.5  # weights of a grammar or tagger and of the encoder, whose trees are wanted
+ALONE = 0.05, 1.0  # weights of a grammar or tagger and of the encoder, whose trees are wanted
 
 
 def training_files(corpora: Path, work: Path, parsed: Path) -> dict[str, Path]:
