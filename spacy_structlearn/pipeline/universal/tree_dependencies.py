@@ -284,7 +284,10 @@ class TreeDependencies(BatchTrainable):
             columns = possible.labels(rows[named])
             found = stage.predict_proba(_table(columns, stage.used))
             if others is not None:
-                found = pool.pooled(found, others[named, 1:], self.site_scorers[ARCS].weights)
+                # Trees are more certain than right; the classifier of labels is not.
+                own, other = self.site_scorers[ARCS].weights
+                weight = min(1.0, other / own) if own else 1.0
+                found = pool.pooled(found, others[named, 1:], (1.0, weight))
             labels[named] = np.array(stage.labels, dtype=object)[found.argmax(axis=1)]
         return labels.tolist()
 
