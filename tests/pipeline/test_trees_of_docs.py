@@ -148,6 +148,6 @@ def test_what_as_doc_loses_is_said():
     assert sentence.as_doc()._.trees == ()
     assert sentence._.tree == doc._.trees[0].children[0]
     with pytest.raises(StructlearnError, match=r"SL020.*as_doc\(\).*do not copy constituents"):
-        ConstituentMatcher(VOCAB).search([sentence.as_doc()])
+        ConstituentMatcher(VOCAB)(sentence.as_doc())
     guide = (Path(__file__).parents[2] / "training/guides/layers.md").read_text(encoding="utf8")
     assert "`sentence.as_doc()` copies no layer" in guide
