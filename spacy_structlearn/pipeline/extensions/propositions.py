@@ -7,7 +7,9 @@ a phrase with the same head, it is one part. Trees have the labels of the Penn T
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from spacy.tokens import Doc, Span, Token
@@ -196,8 +198,6 @@ class _Sentence:
         self.places = {token: word for word, token in enumerate(self.tokens)}
         self.leaves = [node for node in self.nodes if node.word is not None]
         self.heads: dict[PlacedNode, PlacedNode] = {}
-        # Topmost of a unary chain.
-        self.by_span = {(n.start, n.end): n for n in reversed(self.nodes)}
         self.clauses = {c.verb.i: c for c in (clauses(sentence) if self.nodes else ())}
 
     def propositions(self, nouns: bool) -> Iterator[Proposition]:
@@ -305,15 +305,18 @@ class _Sentence:
         words = [self.places[i] for i in range(span.start, span.end) if i in self.places]
         if not words:
             return None
-        inside = (n for n in self.nodes if n.start >= words[0] and n.end <= words[-1] + 1)
-        node = self.by_span.get((words[0], words[-1] + 1)) or max(
-            inside, key=lambda n: n.end - n.start
-        )
+        inside = self._within(words[0], words[-1] + 1)
+        node = max(inside, key=lambda n: n.end - n.start)  # topmost of a unary chain
         while node.word is not None and node.label in NOMINAL and node.parent is not None:
             if node.parent.label not in ENGLISH.noun_phrases or self._head(node.parent) is not node:
                 break
             node = node.parent
         return node
+
+    def _within(self, start: int, end: int) -> list[PlacedNode]:
+        """Return the nodes within some words, in pre-order, in which starts never decrease."""
+        first, last = (bisect_left(self.nodes, at, key=attrgetter("start")) for at in (start, end))
+        return [node for node in self.nodes[first:last] if node.end <= end]
 
     def _head(self, node: PlacedNode) -> PlacedNode:
         """Return the head word of a phrase; that of its object for a prepositional phrase."""
@@ -361,9 +364,8 @@ class _Sentence:
         """
         probs = [
             constituent_prob(self.doc[self.tokens[n.start] : self.tokens[n.end - 1] + 1])
-            for n in self.nodes
-            if n.word is None and node.start <= n.start and n.end <= node.end
-            if self._head(n) is self._head(node)
+            for n in self._within(node.start, node.end)
+            if n.word is None and self._head(n) is self._head(node)
         ]
         if prob is None or not probs or None in probs:
             return prob
