@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from ..errors import StructlearnError
 from ..trees.heads import COLLINS
@@ -36,6 +36,23 @@ def reattach(tree: Tree, attachments: Iterable[sites.Site | tuple[int, int, str]
     while wanted and (moved := _first_move(tree, wanted)) is not None:
         tree = moved
     return tree
+
+
+def follow(
+    tree: Tree,
+    chains: Iterable[Sequence[sites.Site]],
+    decisions: Iterable[tuple[sites.Site, float]],
+    least: float,
+) -> Tree | None:
+    """Return the tree with other attachments; None if all decisions are those of the tree.
+
+    chains: of the tree. decisions: of each of their sites, with probabilities. least: the
+        probability of the attachments that may be moved.
+    """
+    own = chain.from_iterable(chains)
+    others = [new for old, new in zip(own, decisions, strict=True) if old != new[0]]
+    sure = (site for site, prob in others if prob >= least)
+    return reattach(tree, sure) if others else None
 
 
 def _first_move(tree: Tree, wanted: dict[tuple[int, int], tuple[str, int | None]]) -> Tree | None:

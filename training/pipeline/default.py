@@ -315,14 +315,14 @@ def pipeline(
     return assemble(nlp)
 
 
-def with_rare_kinds(
-    path: Path, corpora: Path, work: Path, models: Iterable[str] = tuple(LESSONS)
-) -> Language:
-    """Return an existing pipeline whose tagger and parser have learned on.
+def learn_rare_kinds(
+    nlp: Language, corpora: Path, work: Path, models: Iterable[str] = tuple(LESSONS)
+) -> None:
+    """Let the tagger and the parser of a pipeline learn on.
 
     models: the components that do; the heads of an encoder learn on besides.
     """
-    learned, nlp = spacy.load(path), spacy.load(path)  # no words of the training in the second
+    learned = renewed(nlp, nlp.config)  # so that no words of the training are left
     learn_on(learned, corpora, work, models)
     for name in LESSONS:
         new, old = learned.get_pipe(name), nlp.get_pipe(name)
@@ -330,7 +330,6 @@ def with_rare_kinds(
             old.parameters = COMPONENTS[name].compact(new.parameters)
         if new.site_scorers:
             old.potentials = new.potentials
-    return nlp
 
 
 def assemble(trained: Language) -> Language:
@@ -432,7 +431,8 @@ def main() -> None:
         tune(args.corpora, args.work, args.jobs)
         return
     if args.rare_kinds:
-        nlp = with_rare_kinds(args.rare_kinds, args.corpora, args.work)
+        nlp = spacy.load(args.rare_kinds)
+        learn_rare_kinds(nlp, args.corpora, args.work)
         licences = (args.rare_kinds / "LICENSES_SOURCES").read_text(encoding="utf8")
         fitting.save(nlp, args.output, extra={"LICENSES_SOURCES": licences})
     elif not args.card:
