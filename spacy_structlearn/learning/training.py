@@ -136,18 +136,9 @@ class Trainer(Generic[S]):
 
     def to_bytes(self) -> bytes:
         """Return the state of the training, without data and settings."""
-        return pack(
-            KIND,
-            _VERSION,
-            {
-                "identity": self.identity(),
-                "value": float(self.value),
-                "n_iterations": int(self.n_iterations),
-                "finished": self.finished,
-                "best": self.best,
-                "state": self.state(),
-            },
-        )
+        fields = {"identity": self.identity(), "state": self.state(), "finished": self.finished}
+        fields |= {"value": float(self.value), "n_iterations": int(self.n_iterations)}
+        return pack(KIND, _VERSION, fields | {"best": self.best})
 
     def resume(self, state: Bytes) -> bool:
         """Continue from `to_bytes`. Returns False, and changes nothing, for other data or settings.

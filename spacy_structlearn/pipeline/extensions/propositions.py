@@ -24,7 +24,7 @@ from ...words.lemmas import lemma
 from .brackets import constituent_prob, sentences, tree
 from .phrases_and_clauses import Clause, clauses
 from .roles import Frame, FrameArgument, srl
-from .span_groups import bounds, words_of
+from .span_groups import bounds, rounded, words_of
 
 NOMINAL = labels_of("NN NNS NNP NNPS PRP CD NP WHNP")
 PROPER = labels_of("NNP NNPS")
@@ -82,7 +82,7 @@ class Part(NamedTuple):
             "end": self.span.end_char,
             "head": self.head.text,
             "role": self.role,
-            "prob": _rounded(self.prob),
+            "prob": rounded(self.prob),
         }
 
 
@@ -127,7 +127,7 @@ class Proposition(NamedTuple):
             if isinstance(value, tuple):
                 value = [part.as_dict() for part in value]
             data[name] = str(value) if isinstance(value, (Span, Token)) else value
-        return data | {"prob": _rounded(self.prob)}
+        return data | {"prob": rounded(self.prob)}
 
     def as_row(self) -> dict[str, str]:
         """Return the row of a table, with the texts of the parts: who, did, what, ..., roleset."""
@@ -152,12 +152,11 @@ def propositions(part: Doc | Span, *, nouns: bool = False) -> tuple[Proposition,
     StructlearnError if the frames are malformed.
     """
     doc, start, end = bounds(part)
-    if CONSTITUENTS not in doc.spans:
+    if CONSTITUENTS not in doc.spans or start == end:
         return ()
-    whole = isinstance(part, Doc) or start == end or not doc.has_annotation("SENT_START")
     found = (
         proposition
-        for sentence in (sentences(doc) if whole else doc[start:end].sents)  # type: ignore[attr-defined] # missing in its stubs
+        for sentence in sentences(part)
         for proposition in _Sentence(sentence).propositions(nouns)
         if start <= proposition.predicate.start < end
     )
@@ -414,10 +413,6 @@ class _Sentence:
                     return self.doc[self.tokens[sister.start]]
             node = above
         return None
-
-
-def _rounded(prob: float | None) -> float | None:
-    return None if prob is None else round(prob, 4)
 
 
 def _text(span: Span) -> str:
