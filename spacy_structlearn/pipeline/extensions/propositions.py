@@ -304,8 +304,7 @@ class _Sentence:
         words = [self.places[i] for i in range(span.start, span.end) if i in self.places]
         if not words:
             return None
-        inside = self._within(words[0], words[-1] + 1)
-        node = max(inside, key=lambda n: n.end - n.start)  # topmost of a unary chain
+        node = max(self._within(words[0], words[-1] + 1), key=lambda n: n.end - n.start)
         while node.word is not None and node.label in NOMINAL and node.parent is not None:
             if node.parent.label not in ENGLISH.noun_phrases or self._head(node.parent) is not node:
                 break
