@@ -13,7 +13,8 @@ sentences, with both feature sets. `q0` uses other base distributions,
 `q0_wide` the same with further values of c, `input_only` input-only features, and `curves` fewer
 sentences. `test` evaluates the models with the best F1 on tuning data once on the test data.
 `times` measures training times in one process at a time, and includes CRFsuite if it is installed.
-`sampled`, `nce`, `tagging`: see sampled.py, ranking.py and tagging.py. A part needs the results of earlier parts.
+`sampled`, `nce`, `tagging`: see sampled.py, ranking.py and tagging.py. A part needs the results of
+earlier parts.
 """
 
 from __future__ import annotations
