@@ -43,7 +43,7 @@ from .chunks import (
     site_spans,
     tag_probs,
 )
-from .phrases_and_clauses import Clause, clauses, phrases
+from .phrases_and_clauses import Clause, clauses, measures, phrases
 from .propositions import Part, Proposition, propositions, to_frame
 from .roles import Frame, FrameArgument, frame_spans, frames, srl
 from .span_groups import (
@@ -86,7 +86,7 @@ _OF_SPANS_AND_TOKENS = (labels, parse_string, constituents, children, parent)
 _OF_TOKENS = [update_wrapper(partial(_of_token, of), of) for of in _OF_SPANS_AND_TOKENS]
 OF_SPANS_AND_TOKENS = tuple(getter.__name__ for getter in _OF_SPANS_AND_TOKENS)
 _OF_SPANS = (tree, is_constituent, constituent_prob, np_chunk_prob)
-_OF_PARTS = (clauses, propositions)
+_OF_PARTS = (clauses, propositions, measures)
 GETTERS: dict[type, tuple[Callable, ...]] = {
     Doc: (np_chunks, trees, parse_failures, pp_attachments, frames, span_probs, *_OF_PARTS),
     Span: (*_OF_SPANS_AND_TOKENS, *_OF_SPANS, *_OF_PARTS),
