@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .common.files import STANDARD, written
+from .common.json_lines import dumps
 from .common.texts import Unit
 from .find import ParserOption, TreesArgument, files_in
-from .table import Table
+from .table import Table, in_csv
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .common.search import Files
 
 PLACE = ("file", "text", "sentence")
@@ -47,29 +48,24 @@ def measure_cli(
     the guide to measures explains them. A row is of a sentence, of a text or tree in a file, of a
     file, or of all files in a folder.
     """
-    from ..measures.totals import COUNTS, MEASURES, measures_of
+    from ..measures.totals import MEASURES, measures_of
     from .common.search import Files
 
-    columns = ["folder"] if by is Level.folder else PLACE[: 3 - list(Level).index(by)]
+    columns = ("folder",) if by is Level.folder else PLACE[: 3 - list(Level).index(by)]
+    names = (*columns, *MEASURES)
     with written(STANDARD) as file:
-        if format is Table.csv:
-            file.write(f"{','.join((*columns, *MEASURES))}\n".encode())
-        for key, sums in _sums(files_in(paths), by, Files(model, unit)):
-            found: dict[str, Any] = measures_of(sums)
-            if format is Table.jsonl:
-                data = dict(zip(columns, key, strict=True)) | found
-                line = f"{json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n"
-            else:
-                means = (f"{found[name]:.4f}" for name in MEASURES if name not in COUNTS)
-                cells = StringIO(newline="")
-                row = (*key, *(found[name] for name in COUNTS), *means)
-                csv.writer(cells, lineterminator="\n").writerow(row)
-                line = cells.getvalue()
-            file.write(line.encode("utf8", "surrogateescape"))
+        header = f"{','.join(names)}\n".encode() if format is Table.csv else b""
+        for place, sums in _sums(files_in(paths), by, Files(model, unit)):
+            found = {name: round(value, 4) for name, value in measures_of(sums).items()}
+            row = dict(zip(columns, place, strict=True)) | found
+            data = in_csv([row], names) if format is Table.csv else f"{dumps(row)}\n".encode()
+            file.write(header + data)
             file.flush()
+            header = b""
+        file.write(header)
 
 
-def _sums(paths: Iterable[str], by: Level, files: Files) -> Iterator[tuple[tuple, Any]]:
+def _sums(paths: Iterable[str], by: Level, files: Files) -> Iterator[tuple[tuple, NDArray]]:
     """Iterate over the rows: their places and their sums of `totals`."""
     import numpy as np
 
@@ -77,28 +73,23 @@ def _sums(paths: Iterable[str], by: Level, files: Files) -> Iterator[tuple[tuple
     from ..pipeline.extensions.forests import forests_of
     from ..trees.heads import COLLINS
 
-    rows: dict[tuple, Any] = {}
+    length = 3 - list(Level).index(by)
+    rows: dict[tuple, NDArray] = {}
     for path in paths:
-        whole = (os.path.dirname(path) or ".",) if by is Level.folder else (path,)
-        if by in (Level.file, Level.folder):
+        whole = (path,) if by is Level.file else (os.path.dirname(path) or ".",)
+        if length < 2:
             rows.setdefault(whole, np.zeros(len(SUMS)))
         first = 1
         for docs in files.docs(path):
             for trees in forests_of(docs, files.vocab, (), COLLINS):
-                sums = totals(trees.forest)
                 owners = trees.docs[trees.forest.starts[trees.forest.firsts[:-1]]]
-                if whole in rows:
-                    rows[whole] += sums.sum(axis=0)
-                elif by is Level.text:
-                    table = np.zeros((trees.n_docs, len(SUMS)))
-                    np.add.at(table, owners, sums)
-                    yield from (((path, first + n), row) for n, row in enumerate(table))
-                else:
-                    ranks = np.arange(len(owners)) - np.searchsorted(owners, owners) + 1
-                    for doc, rank, row in zip(owners.tolist(), ranks.tolist(), sums, strict=True):
-                        yield (path, first + doc, rank), row
+                ranks = np.arange(len(owners)) - np.searchsorted(owners, owners) + 1
+                places = zip(repeat(path), (owners + first).tolist(), ranks.tolist())
+                for place, sums in zip(places, totals(trees.forest), strict=False):
+                    key = whole if length < 2 else place[:length]
+                    rows[key] = rows.get(key, 0) + sums
                 first += trees.n_docs
-        if by is Level.file:
+        if by is not Level.folder:
             yield from rows.items()
-            rows.clear()
+            rows = {}
     yield from rows.items()

@@ -4,7 +4,8 @@ Linguistics 15).
 
 The analyzer defines each count as the nodes that a pattern of Tregex finds. The patterns here find
 the same nodes, so that figures can be compared with published ones, also where a pattern departs
-from the definition in words. Only words are counted in another way; see `is_word`.
+from the definition in words. Only words are counted in another way: the analyzer
+leaves out words with a hyphen.
 """
 
 from __future__ import annotations
@@ -13,13 +14,11 @@ from functools import cache
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..matching.forest import Forest, Nodes
 from ..matching.patterns import Pattern, compiled
 from ..matching.search import first_nodes
 from ..matching.tregex import parsed
-from ..trees.heads import COLLINS
 
 _FINITE = "MD|VBD|VBP|VBZ"
 _SENTENCE = "S|SBARQ|SINV|SQ"
@@ -48,6 +47,7 @@ PATTERNS = {
 """What is counted besides words: sentences, verb phrases, clauses, T-units, dependent clauses,
 complex T-units, coordinate phrases and complex nominals. A node is counted once."""
 COUNTS = ("W", *PATTERNS)
+PHRASES = ("NP", "VP", "PP")
 _RATIOS = "C/S", "VP/T", "C/T", "DC/C", "DC/T", "T/S", "CT/T", "CP/T", "CP/C", "CN/T", "CN/C"
 INDICES = {
     **{f"ML{count}": ("W", count) for count in "STC"},
@@ -58,26 +58,18 @@ INDICES = {
 
 @cache
 def _compiled() -> dict[str, list[Pattern]]:
+    every = PATTERNS | {f"{label}s": [f"{label} < (__ < __)"] for label in PHRASES}
     return {
         name: [compiled(dicts) for text in texts for dicts in parsed(text)]
-        for name, texts in PATTERNS.items()
+        for name, texts in every.items()
     }
 
 
 def counted(forest: Forest) -> dict[str, Nodes]:
-    """Return the nodes that each of PATTERNS counts, ascending."""
+    """Return the nodes of each of PATTERNS, and of all PHRASES ("NPs"), ascending."""
     patterns = _compiled()
     nodes = iter(first_nodes(forest, list(chain.from_iterable(patterns.values()))))
     return {
         name: np.unique(np.concatenate([next(nodes) for _ in own]))
         for name, own in patterns.items()
     }
-
-
-def is_word(forest: Forest) -> NDArray[np.bool_]:
-    """Return whether each token is a word: its tag begins with a letter, and is not punctuation.
-
-    The analyzer leaves out words with hyphens; these are counted here.
-    """
-    kept = [name[:1].isalpha() and name not in COLLINS.punctuation for name in forest.names]
-    return np.array(kept, dtype=bool)[forest.labels[forest.parents[forest.leaves]]]

@@ -10,8 +10,7 @@ from pipeline.parsed import parsed_doc
 from spacy.tokens import Doc
 
 from spacy_structlearn.measures.complexity import COUNTS, INDICES
-from spacy_structlearn.measures.depths import depths_of_words
-from spacy_structlearn.measures.totals import MEASURES, measures_of, totals
+from spacy_structlearn.measures.totals import MEASURES, SUMS, measures_of, totals
 from training.benchmarks import usability
 
 
@@ -41,11 +40,11 @@ COOK = (
 
 @pytest.mark.parametrize("tree", [COOK, COOK.replace("(PRP She)", "(`` ``) (PRP She)")])
 def test_depths(tree):
-    trees = forest(tree, "(NP (NN Soup))")
-    word = np.array([tag.isalpha() for tag in trees.names])[trees.labels]
-    yngve, frazier = depths_of_words(trees, word[trees.parents[trees.leaves]])
-    assert yngve.tolist() == [1, 1, 2, 1, 1, 2, 1, 0, 0]
-    assert frazier.tolist() == [2.5, 1, 2, 0, 1, 1, 0, 0, 1]
+    sums = totals(forest(tree, "(NP (NN Soup))"))
+    found = dict(zip(SUMS, sums.T.tolist(), strict=True))
+    assert found["yngve"] == [1 + 1 + 2 + 1 + 1 + 2 + 1 + 0, 0]
+    assert found["yngve_max"] == [2, 0]
+    assert found["frazier"] == [2.5 + 1 + 2 + 0 + 1 + 1 + 0 + 0, 1]
 
 
 def test_lengths():

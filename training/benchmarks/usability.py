@@ -10,6 +10,8 @@ measures.wrong          those of which one of the nine counts is another one
 measures.departures     those of which the definitions give another count than the patterns of the
                         published analyzer (Lu 2010), which we follow
 measures.sentences_per_cpu_s    gold sentences of EWT's dev, all measures
+accuracy.documents      documents of EWT's dev of at least 100 words; accuracy.INDEX: correlation of
+                        each index of Lu in predicted and in gold trees, with gold tokens
 tregex.trees            gold trees of EWT's dev; tregex.differences: in how many of the eight counts
                         besides words Tregex finds another number by the same patterns. CLASSES:
                         class path of Stanford's Tregex; this part needs Java
@@ -25,9 +27,12 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any, NamedTuple
 
+import numpy as np
+
+import spacy_structlearn
 from spacy_structlearn.arrays import Coded
 from spacy_structlearn.matching.forest import Forest
-from spacy_structlearn.measures.complexity import COUNTS, PATTERNS, counted
+from spacy_structlearn.measures.complexity import COUNTS, INDICES, PATTERNS, counted
 from spacy_structlearn.measures.totals import measures_of, totals
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.nodes import Brackets
@@ -35,10 +40,12 @@ from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 from training.common.command import Figures, bound, options, run_parts
 from training.common.ewt import read_documents
+from training.common.jackknife import untagged
 from training.common.recording import ROOT
 
 NAME = "usability"
 COUNTED = ROOT / "tests" / "measures" / "counted.txt"
+FEWEST = 100  # words of a document
 TREGEX = "edu.stanford.nlp.trees.tregex.TregexPattern"
 _TEXT = re.compile(r"^# (.*): ([\d/ ]+)\n((?:\(.*\n)+)", re.MULTILINE)
 
@@ -85,6 +92,22 @@ def measures(args: Any) -> Figures:
     }
 
 
+def accuracy(args: Any) -> Figures:
+    """Return how well the indices of predicted trees agree with those of gold trees."""
+    nlp = spacy_structlearn.load(disable=["sentence_splitter"])
+    gold = [doc for _, doc in read_documents(args.corpora, "dev")][: args.limit]
+    gold = [doc for doc in gold if doc._.measures["W"] >= FEWEST]
+    pairs = [
+        (own._.measures, doc._.measures)
+        for own, doc in zip(gold, nlp.pipe(untagged(nlp, doc) for doc in gold), strict=True)
+    ]
+    found = {
+        f"accuracy.{name}": np.corrcoef([(a[name], b[name]) for a, b in pairs], rowvar=False)
+        for name in INDICES
+    }
+    return {"accuracy.documents": len(gold)} | {key: float(r[0, 1]) for key, r in found.items()}
+
+
 def tregex(args: Any) -> Figures:
     """Return how our counts differ from those of Tregex. Empty without it."""
     if args.tregex is None:
@@ -115,7 +138,7 @@ def dev(args: Any) -> list[Tree]:
     return [tree for _, doc in documents for tree in doc._.trees][: args.limit]
 
 
-PARTS = {"measures": measures, "tregex": tregex}
+PARTS = {"measures": measures, "accuracy": accuracy, "tregex": tregex}
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ from .brackets import (
 from .chunks import (
     PPAttachment,
     dep_prob,
+    head,
     np_chunk_prob,
     np_chunks,
     np_iob,
@@ -85,7 +86,7 @@ def _of_token(getter: Callable[[Span], Any], token: Token) -> Any:
 _OF_SPANS_AND_TOKENS = (labels, parse_string, constituents, children, parent)
 _OF_TOKENS = [update_wrapper(partial(_of_token, of), of) for of in _OF_SPANS_AND_TOKENS]
 OF_SPANS_AND_TOKENS = tuple(getter.__name__ for getter in _OF_SPANS_AND_TOKENS)
-_OF_SPANS = (tree, is_constituent, constituent_prob, np_chunk_prob)
+_OF_SPANS = (tree, is_constituent, constituent_prob, np_chunk_prob, head)
 _OF_PARTS = (clauses, propositions, measures)
 GETTERS: dict[type, tuple[Callable, ...]] = {
     Doc: (np_chunks, trees, parse_failures, pp_attachments, frames, span_probs, *_OF_PARTS),
