@@ -80,10 +80,7 @@ def find_cli(
 
 
 def files_in(paths: Iterable[str]) -> Iterator[str]:
-    """Iterate over files; of a folder, those with a known extension.
-
-    Raises StructlearnError if a folder has none.
-    """
+    """Iterate over files; of a folder, those with a known extension. Raises SL125 without any."""
     for path in paths:
         if not os.path.isdir(path):
             yield path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from itertools import repeat
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,8 +44,7 @@ def measure_cli(
     """Print a table of measures of syntactic complexity.
 
     The columns are those of the L2 Syntactic Complexity Analyzer (Lu 2010), and depths and lengths;
-    the guide to measures explains them. A row is of a sentence, of a text or tree in a file, of a
-    file, or of all files in a folder.
+    the guide to measures explains them. A text of a file of trees is a tree.
     """
     from ..measures.totals import MEASURES, measures_of
     from .common.search import Files
@@ -84,9 +82,9 @@ def _sums(paths: Iterable[str], by: Level, files: Files) -> Iterator[tuple[tuple
             for trees in forests_of(docs, files.vocab, (), COLLINS):
                 owners = trees.docs[trees.forest.starts[trees.forest.firsts[:-1]]]
                 ranks = np.arange(len(owners)) - np.searchsorted(owners, owners) + 1
-                places = zip(repeat(path), (owners + first).tolist(), ranks.tolist())
-                for place, sums in zip(places, totals(trees.forest), strict=False):
-                    key = whole if length < 2 else place[:length]
+                numbers = np.stack([owners + first, ranks], axis=1).tolist()
+                for place, sums in zip(numbers, totals(trees.forest), strict=True):
+                    key = whole if length < 2 else (path, *place)[:length]
                     rows[key] = rows.get(key, 0) + sums
                 first += trees.n_docs
         if by is not Level.folder:

@@ -171,9 +171,9 @@ class Tree:
         (X a (@X b c)); "left": (X (@X a b) c).
         Raises StructlearnError for another direction.
         """
-        if direction not in ("right", "left"):
+        pair = {"right": slice(-2, None), "left": slice(2)}.get(direction)
+        if pair is None:
             raise StructlearnError("SL401", value=direction, known="right, left")
-        pair = slice(-2, None) if direction == "right" else slice(2)
 
         def phrase(node: Tree, children: list[Tree]) -> Tree:
             while len(children) > 2:

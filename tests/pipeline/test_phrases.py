@@ -307,8 +307,9 @@ def test_heads_of_phrases_and_chunks():
 
 def test_heads_of_chunks_that_are_no_constituents():
     doc = doc_of("(NP (NP (DT the) (NN dealer) (POS 's)) (NN boat) (CD 747))")
-    assert doc[2:5]._.head is None
+    assert doc[2:5]._.head is doc[3:5]._.head is None
     set_spans(doc, "np_chunks", [("NP", 0, 2), ("NP", 2, 5)])
     assert [chunk._.head.text for chunk in doc._.np_chunks] == ["dealer", "boat"]
+    assert doc[3:5]._.head is None
     del doc.spans["constituents"]
     assert [chunk._.head.text for chunk in doc._.np_chunks] == ["dealer", "boat"]

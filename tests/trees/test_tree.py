@@ -137,12 +137,8 @@ def test_brackets_that_are_no_tree(spans):
 def test_binarize(direction, expected):
     tree = parse_tree("(NP (DT a) (JJ b) (NN c) (NP (NN d) (NN e)))")
     assert str(tree.binarize(direction)) == expected
-    assert tree.binarize(direction).binarize() == tree.binarize(direction)
-
-
-def test_binarize_another_direction():
     with pytest.raises(StructlearnError, match="SL401"):
-        example().binarize("both")
+        tree.binarize("both")
 
 
 @given(TREES)

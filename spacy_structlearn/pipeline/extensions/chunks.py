@@ -117,7 +117,8 @@ def _chunk_at(span: Span) -> int:
     """Return the number of the chunk that is exactly this span, -1 if there is none."""
     group = aligned_group(span.doc, NP_CHUNKS) or SpanGroup(span.doc)
     index = last_starting_by(group, span.start)
-    return index if index >= 0 and group[index].end == span.end else -1
+    same = index >= 0 and (group[index].start, group[index].end) == (span.start, span.end)
+    return index if same else -1
 
 
 def head(span: Span) -> Token | None:
@@ -134,9 +135,8 @@ def head(span: Span) -> Token | None:
             words = words[sum(len(child.words()) for child in node.children[:rank]) :]
             node = node.children[rank]
         return span.doc[words[0]]
-    if _chunk_at(span) < 0:
-        return None
-    return span[chunk_head([token.tag_ for token in span], 0, len(span))]
+    tags = [token.tag_ for token in span]
+    return None if _chunk_at(span) < 0 else span[chunk_head(tags, 0, len(span))]
 
 
 # --- attachments ----------------------------------------------------------------------------------

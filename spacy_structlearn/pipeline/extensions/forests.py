@@ -113,10 +113,7 @@ def _around(tokens: doc_arrays.Tokens, span: Span) -> doc_arrays.Tokens:
 def forests_of(
     docs: DocBin | Iterable[Doc], vocab: Vocab, names: Sequence[str], rules: HeadRules
 ) -> Iterator[DocForest]:
-    """Iterate over the trees of some Docs at a time; see `doc_forest`.
-
-    vocab: of the Docs, or of those that a DocBin would make.
-    """
+    """Iterate over the trees of some Docs at a time; see `doc_forest`. vocab: of the Docs."""
     if isinstance(docs, DocBin):
         yield from StoredForests(docs, vocab, rules)
         return

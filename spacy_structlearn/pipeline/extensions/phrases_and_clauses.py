@@ -161,14 +161,11 @@ def _clause(doc: Doc, tokens: Sequence[int], plain: PlainClause) -> Clause:
 def measures(part: Doc | Span) -> dict[str, float]:
     """Get measures of syntactic complexity by name, of a Doc or of the sentences of a Span.
 
-    The counts and indices of Lu (2010) have their usual names, such as "W", "C/T" and "CN/C".
-    "yngve_depth" and "frazier_depth" are means over words, "yngve_depth_max" and "tree_depth" means
-    over sentences of the greatest depth, and "np_length", "vp_length", "pp_length" and
-    "clause_length" means in words. The trees must have the labels of the Penn Treebank. Empty if no
-    parser has run.
+    These are the counts and indices of Lu (2010), such as "W", "C/T" and "CN/C", and mean depths
+    and lengths, such as "yngve_depth" and "np_length". The trees must have the labels of the Penn
+    Treebank. Empty if no parser has run.
     """
-    doc, *_ = bounds(part)
+    doc, span = bounds(part)[0], part if isinstance(part, Span) else None
     if aligned_group(doc, CONSTITUENTS) is None:
         return {}
-    span = part if isinstance(part, Span) else None
     return measures_of(totals(doc_forest([doc], (), COLLINS, span).forest).sum(axis=0))
