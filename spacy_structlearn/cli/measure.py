@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from .common.search import Files
 
-PLACE = ("file", "text", "sentence")
-
 
 class Level(str, Enum):
     """What a row is of."""
@@ -49,7 +47,7 @@ def measure_cli(
     from ..measures.totals import MEASURES, measures_of
     from .common.search import Files
 
-    columns = ("folder",) if by is Level.folder else PLACE[: 3 - list(Level).index(by)]
+    columns = ("file", "text", "sentence")[: 3 - list(Level).index(by)] or ("folder",)
     names = (*columns, *MEASURES)
     with written(STANDARD) as file:
         header = f"{','.join(names)}\n".encode() if format is Table.csv else b""
@@ -71,7 +69,7 @@ def _sums(paths: Iterable[str], by: Level, files: Files) -> Iterator[tuple[tuple
     from ..pipeline.extensions.forests import forests_of
     from ..trees.heads import COLLINS
 
-    length = 3 - list(Level).index(by)
+    length = 3 - list(Level).index(by)  # of a place; 0 for a folder
     rows: dict[tuple, NDArray] = {}
     for path in paths:
         whole = (path,) if by is Level.file else (os.path.dirname(path) or ".",)
