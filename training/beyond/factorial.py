@@ -41,7 +41,7 @@ from training.pipeline.self_training import labelled
 
 ROUNDS, FOLDS, FILES = 3, 2, 8
 SHARE = 3  # one tree in so many
-DRAWN = 4  # and one sentence in so many for the weights
+DRAWN = 8  # and one sentence in so many for the weights
 # The X-bar grammar, by merging all splits, after a level for pruning.
 XBAR = LEXICON.part(LatentGrammarSettings, rounds=1, merge_fraction=1.0)
 GRAMMARS = {"xbar": XBAR, "latent": replace(XBAR, rounds=ROUNDS, merge_fraction=0.5)}
@@ -65,7 +65,7 @@ class Treebanks(Run):
 def grammars(run: Run) -> Iterator[tuple[list[str], SpanGrammar]]:
     """Yield the grammars, and the names of their parts."""
     run = Treebanks(run.corpora, run.work, run.jobs, run.limit)
-    for (name, base), teacher in product(GRAMMARS.items(), ("", "teacher")):
+    for teacher, (name, base) in product(("", "teacher"), GRAMMARS.items()):
         prior = None
         if teacher:
             plan = teacher, "first", base
