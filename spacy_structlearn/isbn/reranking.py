@@ -7,16 +7,17 @@ Johnson (2005). The best tree, or that of minimum Bayes risk over the list, is t
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..trees.parse import Parse
-from ..trees.tree import Span, Tree
-from .decode import BRACKET_COST, BY_BRACKETS
+from ..trees.tree import Tree
+from .decode import BRACKET_COST, BY_BRACKETS, numbered
 from .derivation import encode
 from .model import ISBN
 
@@ -78,20 +79,10 @@ def choose(parses: Sequence[Parse], scores: Floats, weight: float, by_brackets: 
     if not by_brackets:
         return int(totals.argmax())
     shares = np.exp(totals - totals.max())
-    expected: Counter[tuple[Span, int]] = Counter()
-    brackets = [_numbered(parse.spans) for parse in parses]
+    expected: defaultdict[Any, float] = defaultdict(float)
+    brackets = [numbered(parse.spans) for parse in parses]
     for own, share in zip(brackets, (shares / shares.sum()).tolist(), strict=True):
         for bracket in own:
             expected[bracket] += share
     worth = [sum(expected[bracket] - BRACKET_COST for bracket in own) for own in brackets]
     return int(np.argmax(worth))
-
-
-def _numbered(spans: Sequence[Span]) -> list[tuple[Span, int]]:
-    """Tell equal brackets of a unary chain apart."""
-    seen: Counter[Span] = Counter()
-    found = []
-    for span in spans:
-        found.append((span, seen[span]))
-        seen[span] += 1
-    return found
