@@ -87,7 +87,7 @@ def factorial(run: Run) -> Iterator[Figures]:
     pipelines = {name: Pipeline(run, model) for name, model in PIPELINES.items()}
     whole = pipelines[""].parser.parameters
     shipped = [("shipped", "teacher", "features"), whole], [("shipped", "teacher"), bare(whole)]
-    for names, grammar in [*shipped, *grammars(run)]:
+    for names, grammar in chain(shipped, grammars(run)):
         for encoder, pipeline in pipelines.items():
             result = pipeline.score(grammar)
             found = {"f1": result.f1, "exact": result.complete_match}
