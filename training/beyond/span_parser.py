@@ -16,7 +16,7 @@ default               the parser of the default pipeline; default_single: its fi
 decoders              decoders of one grammar with features
 tagger                tags of the pipeline's tagger as a prior, and gold tags
 factorial             the parts of the default parser with and without each other, see factorial.py
-reranking             its trees reranked by a sigmoid belief network, see reranking.py
+reranking             its trees reranked by a sigmoid belief network
 
 WSJ is the sample, split as in papers/petrov_klein2007. EWT's models are trained on train without
 the documents of `ewt/tune.txt`, and scored on these. `default` is the parser of
@@ -41,8 +41,7 @@ import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.spans.features import TAG_TEMPLATES
-from training.beyond.factorial import XBAR, factorial
-from training.beyond.reranking import reranking
+from training.beyond.factorial import XBAR, factorial, reranking
 from training.common.command import bound, options, run_parts
 from training.common.kept import SETTINGS, Run
 from training.common.parsers import (
