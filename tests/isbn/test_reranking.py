@@ -83,6 +83,7 @@ def test_brackets_have_the_probabilities_of_the_chart(parser, decoder):
         assert len({str(p.tree(sentence)) for p in own_list}) == len(own_list) <= 4
         logs = [p.log_probability for p in own_list]
         assert logs == sorted(logs, reverse=True)
+        assert max(logs, default=0.0) <= 1e-9
         assert (last.levels, last.log_likelihood) == (alone.levels, alone.log_likelihood)
     assert any(len(own) > 1 for own in ranked.values())
 

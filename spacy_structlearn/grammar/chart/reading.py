@@ -141,8 +141,8 @@ class ParseReader:
         graphs, posteriors, scores = trees.graphs, trees.posteriors, trees.scores
         if scores is None:
             scores = graphs.gains(graphs.scores, posteriors, "max_rule_product")
-        likely = posteriors >= UNLIKELY
-        kept = np.flatnonzero(likely)
+        log_z = [0.0] * len(graphs) if trees.log_z is None else trees.log_z.tolist()
+        kept = np.flatnonzero(likely := posteriors >= UNLIKELY)
         found = graphs.thinned(likely).k_best(scores[kept], reranker.k)
         lists: list[list[Parse]] = [[] for _ in found]
         for rank in range(max(map(len, found), default=0)):
@@ -150,7 +150,8 @@ class ParseReader:
             edges = kept[np.concatenate([found[x][rank][1] for x in rows])]
             others = self.parses(trees, edges, temperature)
             for x in rows:
-                lists[x].append(replace(others[x], log_probability=found[x][rank][0]))
+                log_probability = found[x][rank][0] - log_z[x]
+                lists[x].append(replace(others[x], log_probability=log_probability))
         for x, best in enumerate(reranker.best(sentences, lists)):
             if lists[x]:
                 same = {name: getattr(parses[x], name) for name in ("levels", "log_likelihood")}
