@@ -458,7 +458,7 @@ class ConstituencyParser(BatchTrainable):
         # Changed in place, by `calibrate`.
         weights = self._spans and self._spans.weights
         known = {**settings, "temperature": parameters.temperature, "weights": weights}
-        known["reranker"] = self.rerank and (id(self.reranker), self.rerank, self.rerank_weight)
+        known["reranker"] = self.rerank and (self.reranker, self.rerank, self.rerank_weight)
         if held.parameters is not parameters or held.settings != known:
             if self._is_searched:
                 # Imported here, because pipelines without a network do not need it.
@@ -469,8 +469,7 @@ class ConstituencyParser(BatchTrainable):
                 if self.rerank:
                     from ..isbn.reranking import Reranker
 
-                    by = self.rerank, self.rerank_weight, self.decoder
-                    settings["reranker"] = Reranker(self.reranker, *by)
+                    settings["reranker"] = Reranker(*known["reranker"], decoder=self.decoder)
                 held.parser = ChartParser(parameters, **settings)
             held.parameters, held.settings = parameters, known
         held.parser.n_probable = self.probable_trees
