@@ -33,7 +33,7 @@ class Reranker:
     Raises StructlearnError if the network is empty.
     """
 
-    def __init__(self, model: ISBN, k: int, weight: float, decoder: str = "viterbi"):
+    def __init__(self, model: ISBN, k: int, weight: float, *, decoder: str = "viterbi"):
         if model.is_empty:
             raise StructlearnError("SL420")
         self.k, self.weight, self.by_brackets = k, weight, decoder in BY_BRACKETS
