@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..learning.stored import Stored
 from ..serialization import nested
+from . import _spans
 from .pool import LEAST, log_softmax
 
 Vectors = NDArray[np.float32]
@@ -166,8 +167,9 @@ class SiteScorer(Stored):
         size = max(_CELLS // max(len(self.labels), self.input.shape[2]), _LEAST_ROWS)
         for begin in range(0, len(sites), size):
             rows = slice(begin, begin + size)
-            hidden, _ = self._normalized(_sums(parts, sites[rows]))
-            scores = np.maximum(hidden, 0.0, out=hidden) @ self.output.T
+            own = np.ascontiguousarray(sites[rows], dtype=np.int64)
+            hidden = _spans.hidden([*parts], own, self.gain, self.offset, EPSILON)
+            scores = hidden @ self.output.T
             scores += self.bias
             yield rows, scores
 
