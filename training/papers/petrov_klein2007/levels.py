@@ -140,7 +140,7 @@ def _compared(
 def parts_of(run: Run) -> dict[str, Part]:
     """Return the short sentences of EWT and of the WSJ sample."""
     ewt = Part(run.corpora, run.work, run.jobs, 2000)
-    wsj = Part(run.corpora, run.work, run.jobs, None, "wsj", 25, "train", "dev+test")
+    wsj = Part(run.corpora, run.work, run.jobs, None, "wsj", 20, "train", "dev+test")
     return {"ewt": ewt, "wsj": wsj}
 
 
