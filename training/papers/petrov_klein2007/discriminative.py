@@ -40,8 +40,6 @@ CENTRED = TABLE1.part(ConditionalGrammarSettings, l1=1.0, l2=0.0, shards=4)
 REGIMES = ("cached", "coarse_to_fine", "none")
 EVERY = 20  # pruning is measured on every 20th sentence, ordered by length
 EVALUATIONS = 3
-SKELETON_ROUNDS = {"rounds": 2, "split_iterations": 3, "merge_iterations": 0}
-SKELETON = replace(TABLE1, **SKELETON_ROUNDS)
 Settings = LatentGrammarSettings  # or of conditional grammars, a subclass
 LENGTH = 40  # words, of the sentences that the literature also scores by themselves
 # Pruning thresholds of the parser. A discriminative grammar has learned to separate the tree from
@@ -179,44 +177,29 @@ class Conditional:
 # --- cost -----------------------------------------------------------------------------------------
 def cost(run: Run) -> Iterator[Figures]:
     """Yield time and memory of training, and of an evaluation with one thread."""
-    settings = CENTRED
-    _, notes = run.grammar("ewt", settings)
+    _, notes = run.grammar("ewt", CENTRED)
     yield {
         "train.ewt16.wall_min": notes["wall_s"] / 60,
         "train.ewt16.cpu_min": notes["cpu_s"] / 60,
         "train.ewt16.threads": notes["threads"],
         "train.peak_rss_gb": notes["peak_rss_mb"] / 1024,
     }
-    digest = digest_of(run.path("ewt", "train", settings))
-    worker = partial(in_process, evaluation_worker, run, "ewt", settings, settings)
-    found = run.once("evaluation-ewt", digest, worker)
-    yield {"train.cpu_s_per_evaluation.ewt16": found["cpu_s"]}
-    own = replace(CENTRED, l1=0.0, **SKELETON_ROUNDS)
-    worker = partial(in_process, evaluation_worker, run, "wsj_skeleton", SKELETON, own)
-    found = run.once("evaluation-wsj_skeleton", repr(SKELETON), worker)
-    yield {
-        "train.wsj_skeleton4.cpu_s_per_evaluation": found["cpu_s"],
-        "train.wsj_skeleton4.sentences": found["sentences"],
-        "train.wsj_skeleton4.peak_rss_gb": found["peak_rss_mb"] / 1024,
-    }
+    digest = digest_of(run.path("ewt", "train", CENTRED))
+    found = run.once("evaluation-ewt", digest, partial(in_process, evaluation_worker, run))
+    yield {"train.cpu_s_per_evaluation.ewt16": found}
 
 
-def evaluation_worker(
-    run: Run, corpus: str, learned: Settings, settings: ConditionalGrammarSettings
-) -> Figures:
-    """Return the median CPU seconds of an evaluation after a warm-up.
-
-    learned: the settings of the grammar that is evaluated.
-    """
-    trained, _ = run.model(corpus, "train", learned)
-    trees, seconds = run.trees(corpus, "train"), []
-    with closing(Conditional(settings, encode(settings, [trees]), trained)) as conditional:
+def evaluation_worker(run: Run) -> float:
+    """Return the median CPU seconds of an evaluation on EWT after a warm-up."""
+    trained, _ = run.grammar("ewt", CENTRED)
+    data, seconds = encode(CENTRED, [run.trees("ewt", "train")]), []
+    with closing(Conditional(CENTRED, data, trained)) as conditional:
         conditional.evaluate()
         for _ in range(EVALUATIONS):
             start = time.process_time()
             conditional.evaluate()
             seconds.append(time.process_time() - start)
-    return {"cpu_s": float(np.median(seconds)), "sentences": len(trees), "peak_rss_mb": peak_mb()}
+    return float(np.median(seconds))
 
 
 # --- the best grammars ----------------------------------------------------------------------------

@@ -52,8 +52,11 @@ COPY = replace(COPY, conditional_iterations=150, **SPLIT)
 SEEDS = (0, 1, 2)
 STRENGTHS = {"none": (0.0,), "l1": (0.1, 0.3, 1.0), "l2": (0.02, 0.1, 0.5)}
 TUNED = 2  # with four subcategories
+TUNING: dict[str, Any] = {"l1": {"rounds": TUNED}, "l2": {"rounds": TUNED}}
+# L2 flattens the posteriors of brackets, so that pruning leaves many more of them.
+FEWER: dict[str, Any] = {"l2": {"rounds": TUNED}}
 THRESHOLD = 1e-3  # of posteriors, after each level
-LITTLE = 1e-7  # instead of e^-10, for training
+LITTLE = 1e-6  # instead of e^-10, for training
 DECODER = "max_rule_sum"
 SIZES = (1000, 4000, 15_000, 30_060)
 SKELETON = replace(COPY, rounds=2, conditional_iterations=40)
@@ -121,7 +124,7 @@ class Part(Run):
     def compared(self, prefix: str, settings: ConditionalGrammarSettings) -> Iterator[Figures]:
         """Yield the scores of generative and discriminative grammars of one seed, and the gain."""
         generative = self.scores(replace(TABLE1, rounds=settings.rounds))
-        yield from _compared(prefix, generative, self.scores(settings))
+        yield from _compared(prefix, generative[: TUNED + 1], self.scores(settings))
 
 
 def _same(node: Tree, children: list[Tree]) -> Tree:
@@ -154,29 +157,39 @@ def settings_of(norm: str, strength: float, **changes: Any) -> ConditionalGramma
 # --- tables 1 and 2 -------------------------------------------------------------------------------
 def copy(run: Run) -> Iterator[Figures]:
     """Yield tables 1 and 2: means and standard deviations over the seeds."""
-    parts, best = parts_of(run), {}
+    parts = parts_of(run)
     for norm, strengths in STRENGTHS.items():
-        f1 = {}
         for strength in strengths:
-            own = settings_of(norm, strength, **({} if norm == "none" else {"rounds": TUNED}))
-            found = parts["ewt"].scores(own, "tune")
-            f1[strength] = found[TUNED]["f1"]
+            found = _on_tune(parts["ewt"], norm, strength)
             name = f"copy.tune.{norm}.{f'{strength:g}'.replace('.', '_')}"
             yield {f"{name}.{n}": one["f1"] for n, one in zip(NUMBERS, found, strict=False)}
-        strength = max(f1, key=f1.__getitem__)
-        best[norm] = (f1[strength], settings_of(norm, strength))
-        yield {f"copy.strength.{norm}": strength}
-    chosen = max(best, key=lambda norm: best[norm][0])
-    yield {"copy.chosen": chosen}
+        yield {f"copy.strength.{norm}": _best(parts["ewt"], norm)[1]}
+    norm, own = chosen(parts["ewt"])
+    yield {"copy.chosen": norm}
     for corpus, part in parts.items():
-        count = {
-            name: len(part.trees(corpus, getattr(part, name))) for name in ("learned", "reported")
-        }
-        yield under(f"copy.{corpus}", {**count, "longest": part.longest})
-        for kind, own in (("generative", TABLE1), ("discriminative", best[chosen][1])):
-            yield from _over_seeds(part, f"copy.{corpus}", kind, own)
-    for norm, (_, own) in best.items():
-        yield from _table2(parts["ewt"], norm, own)
+        for name in ("learned", "reported"):
+            yield {f"copy.{corpus}.{name}": len(part.trees(corpus, getattr(part, name)))}
+        yield {f"copy.{corpus}.longest": part.longest}
+        for kind, settings in (("generative", TABLE1), ("discriminative", own)):
+            yield from _over_seeds(part, f"copy.{corpus}", kind, settings)
+    for norm in STRENGTHS:
+        settings = settings_of(norm, _best(parts["ewt"], norm)[1], **FEWER.get(norm, {}))
+        yield from _table2(parts["ewt"], norm, settings)
+
+
+def chosen(ewt: Part) -> tuple[str, ConditionalGrammarSettings]:
+    """Return the norm that is best on the short sentences of tune.txt, and its settings."""
+    norm = max(STRENGTHS, key=lambda name: _best(ewt, name))
+    return norm, settings_of(norm, _best(ewt, norm)[1])
+
+
+def _best(ewt: Part, norm: str) -> tuple[float, float]:
+    """Return F1 with four subcategories, and the strength of the prior."""
+    return max((_on_tune(ewt, norm, own)[TUNED]["f1"], own) for own in STRENGTHS[norm])
+
+
+def _on_tune(ewt: Part, norm: str, strength: float) -> list[Figures]:
+    return ewt.scores(settings_of(norm, strength, **TUNING.get(norm, {})), "tune")
 
 
 def _over_seeds(
@@ -194,7 +207,7 @@ def _over_seeds(
 def _table2(part: Part, norm: str, settings: ConditionalGrammarSettings) -> Iterator[Figures]:
     """Yield F1, features and iterations of each level with one prior, of the first seed."""
     _, notes = part.learn(settings)
-    for number, found, level in zip(NUMBERS, part.scores(settings), notes["levels"], strict=True):
+    for number, found, level in zip(NUMBERS, part.scores(settings), notes["levels"], strict=False):
         size = level["forests"]
         figures = {
             "f1": found["f1"],
@@ -224,14 +237,24 @@ def skeleton(run: Run) -> Iterator[Figures]:
 
 # --- causes ---------------------------------------------------------------------------------------
 def causes(run: Run) -> Iterator[Figures]:
-    """Yield the gain on EWT with other data, without words, and with other pruning."""
-    part, brief = parts_of(run)["ewt"], replace(COPY, rounds=TUNED)
-    yield from part.compared("causes.words", brief)
-    for limit in (500, None):
-        own = replace(part, limit=limit)
-        yield from own.compared(f"causes.trees_{limit or 'all'}", brief)
-    yield from replace(part, corpus="ewt_tags").compared("causes.tags", brief)
-    yield from part.compared("causes.little_pruning", replace(brief, threshold=LITTLE))
+    """Yield the gain on EWT up to four subcategories if something is changed.
+
+    `same` has nothing changed. `start`: levels start from the generative grammar of their size.
+    `folds`: each half of the trees is pruned by grammars that have not seen it.
+    """
+    part = parts_of(run)["ewt"]
+    brief = replace(chosen(part)[1], rounds=TUNED)
+    em = {name: getattr(TABLE1, name) for name in SPLIT}
+    kinds: dict[str, tuple[Part, ConditionalGrammarSettings]] = {
+        "same": (part, brief),
+        "no_prior": (part, COPY),
+        "tags": (replace(part, corpus="ewt_tags"), brief),
+        "start": (part, replace(brief, start="generative", **em)),
+        "trees_500": (replace(part, limit=500), brief),
+        "pruning": (part, replace(brief, threshold=LITTLE)),
+    }
+    for name, (own, settings) in kinds.items():
+        yield from own.compared(f"causes.{name}", settings)
     generative = part.scores(replace(TABLE1, rounds=TUNED))
     found = part.once("causes-folds", brief.digest(), partial(_of_folds, part, brief))
     yield from _compared("causes.folds", generative, found)
@@ -272,7 +295,7 @@ def _minimum(
     before: Sequence[NDArray[np.float64]],
     parts: Sequence[GrammarLikelihood],
 ) -> NDArray[np.float64]:
-    """Return the parameters of a level that minimise a sum of objectives."""
+    """Return the parameters of a level that minimise a sum of objectives, with L1 or no prior."""
     after = parts[0].parameterization
     start = after.initial(FLOOR)
     if before:
@@ -289,6 +312,7 @@ def _minimum(
         max_iterations=settings.conditional_iterations,
         memory=MEMORY,
         value_tolerance=settings.conditional_tolerance,
+        l1=np.max([part.l1 for part in parts], axis=0),
     ).x
 
 
@@ -299,8 +323,9 @@ def analysis(run: Run) -> Iterator[Figures]:
     Productions of ROOT are those of grammars with two subcategories, summed over these. Words are
     those of subcategories of grammars with four.
     """
-    part = parts_of(run)["wsj"]
-    for kind, settings in (("generative", TABLE1), ("discriminative", COPY)):
+    parts = parts_of(run)
+    part, own = parts["wsj"], chosen(parts["ewt"])[1]
+    for kind, settings in (("generative", TABLE1), ("discriminative", own)):
         trained, _ = part.learn(settings)
         yield under(f"analysis.root.{kind}", root_productions(trained.truncated(2)))
         level = trained.truncated(TUNED + 1)
