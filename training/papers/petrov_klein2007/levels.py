@@ -52,8 +52,8 @@ COPY = replace(COPY, rounds=3, conditional_iterations=150, **SPLIT)
 SEEDS = (0, 1, 2)
 STRENGTHS = {"none": (0.0,), "l1": (0.1, 0.3, 1.0)}
 TUNED = 2  # with four subcategories
-# Rounds with each norm, when its strength is chosen and in table 2. Without a prior, grammars with 16
-# subcategories take less time.
+# Rounds with each norm, for the choice of its strength and for table 2. Only without a prior are 16
+# subcategories affordable.
 ROUNDS = {"none": (4, 4), "l1": (TUNED, COPY.rounds)}
 THRESHOLD = 1e-3  # of posteriors, after each level
 DECODER = "max_rule_sum"
