@@ -61,7 +61,7 @@ SIZES = (1000, 4000, 15_000, 30_060)
 SKELETON = replace(COPY, rounds=2, conditional_iterations=40)
 EVERY = 3  # of the skeleton's dev
 # Tags whose subcategories the paper describes, and the number of words shown for each of them.
-TAGS = ("DT", "IN", "NNP", "NNPS", "JJS", "CD")
+TAGS = ("DT", "IN", "NNP", "CD")
 SHOWN = 3
 
 
@@ -347,9 +347,9 @@ def words_of(grammar: LatentGrammar, tag: str) -> Figures:
     """Return the first words of each subcategory, and their mean share of its weight."""
     shares, words = [], []
     for _, pairs in subcategories(grammar, tag, len(grammar.lexicon.words)):
-        total = sum(weight for weight, _ in pairs)
-        shares.append(sum(weight for weight, _ in pairs[:SHOWN]) / total if total else 0.0)
-        words.append(" ".join(word for _, word in pairs[:SHOWN]))
+        if total := sum(weight for weight, _ in pairs):  # else only signatures
+            shares.append(sum(weight for weight, _ in pairs[:SHOWN]) / total)
+            words.append(" ".join(word for _, word in pairs[:SHOWN]))
     return {"words": words, "share": np.mean(shares).item()}
 
 
