@@ -15,7 +15,7 @@ from ..errors import StructlearnError
 from .common.corpora import files_of
 from .common.pipelines import HELP
 from .common.terminal import echo
-from .common.texts import INPUTS, TREES, Unit
+from .common.texts import INPUTS, TREES, Unit, UnitOption
 
 if TYPE_CHECKING:
     from .common.search import Hit
@@ -41,9 +41,7 @@ def find_cli(
         ),
     ],
     model: Annotated[str | None, typer.Option(help=f"{HELP} It parses texts.")] = None,
-    unit: Annotated[
-        Unit, typer.Option(help="How a text file is divided into texts.")
-    ] = Unit.paragraph,
+    unit: UnitOption = Unit.paragraph,
     format: Annotated[Shown, typer.Option(help="Output format.")] = Shown.text,
     count: Annotated[
         bool, typer.Option("--count", help="Print only the number of matches in each file.")

@@ -15,8 +15,8 @@ import typer
 
 from .common.files import STANDARD, written
 from .common.parts import ChunkParser, Parse, Rows, chunks, parse_in_processes
-from .common.pipelines import HELP, load
-from .common.texts import Input, Unit, read, sources
+from .common.pipelines import ModelOption, load
+from .common.texts import InputOption, Unit, UnitOption, read, sources
 
 
 class Table(str, Enum):
@@ -34,14 +34,9 @@ def table_cli(
             help='Text, JSONL with the key "text", DocBins, folders of these, or - for stdin.',
         ),
     ],
-    model: Annotated[str | None, typer.Option(help=HELP)] = None,
-    input_format: Annotated[
-        Input | None,
-        typer.Option(help="Format of the input. Default: by the file extension, or else text."),
-    ] = None,
-    unit: Annotated[
-        Unit, typer.Option(help="How a text file is divided into texts.")
-    ] = Unit.paragraph,
+    model: ModelOption = None,
+    input_format: InputOption = None,
+    unit: UnitOption = Unit.paragraph,
     format: Annotated[Table, typer.Option(help="Output format.")] = Table.csv,
     nouns: Annotated[
         bool, typer.Option("--nouns", help="Add rows for nouns and adjectives with roles.")

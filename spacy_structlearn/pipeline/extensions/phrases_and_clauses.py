@@ -105,10 +105,9 @@ def clauses(part: Doc | Span) -> tuple[Clause, ...]:
     doc, start, end = bounds(part)
     if CONSTITUENTS not in doc.spans or start == end:
         return ()
-    whole = isinstance(part, Doc) or not doc.has_annotation("SENT_START")
     found = [
         clause
-        for sentence in (sentences(doc) if whole else doc[start:end].sents)  # type: ignore[attr-defined] # missing in its stubs
+        for sentence in sentences(part)
         for clause in _clauses_of(sentence)
         if start <= clause.span.start and clause.span.end <= end
     ]
