@@ -14,7 +14,7 @@ original ones.
 Parts of `--task srl`: for core arguments of verbs in gold trees, `core`, the paper's models on the
 English Web Treebank, `extra`, additional features, and `wsj`, both on the sample of the Wall Street
 Journal; `gap`, networks and log-linear models by the number of items; `climb`, networks by hill
-climbing with fewer items; `text`, the roles predicted by the default pipeline, which must be
+climbing; `text`, the roles predicted by the default pipeline, which must be
 trained.
 """
 
