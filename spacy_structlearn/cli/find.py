@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from .common.search import Hit
 
 
+TreesArgument: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES",
+        help="Output of `apply` (.spacy, .jsonl), trees in brackets (.trees, .mrg), texts, "
+        "folders of these, or - for text on stdin.",
+    ),
+]
+ParserOption: TypeAlias = Annotated[str | None, typer.Option(help=f"{HELP} It parses texts.")]
+
+
 class Shown(str, Enum):
     """The output formats."""
 
@@ -32,15 +43,8 @@ def find_cli(
     pattern: Annotated[
         str, typer.Argument(help='A pattern in the notation of Tregex, such as "NP < (PP <, IN)".')
     ],
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILES",
-            help="Output of `apply` (.spacy, .jsonl), trees in brackets (.trees, .mrg), texts, "
-            "folders of these, or - for text on stdin.",
-        ),
-    ],
-    model: Annotated[str | None, typer.Option(help=f"{HELP} It parses texts.")] = None,
+    paths: TreesArgument,
+    model: ParserOption = None,
     unit: UnitOption = Unit.paragraph,
     format: Annotated[Shown, typer.Option(help="Output format.")] = Shown.text,
     count: Annotated[
@@ -60,7 +64,7 @@ def find_cli(
 
     search = Search(pattern, model, unit)
     total = 0
-    for path in _files(paths):
+    for path in files_in(paths):
         if count:
             own = search.count(path)
             echo(f"{path}: {own}")
@@ -73,7 +77,8 @@ def find_cli(
         raise typer.Exit(1)
 
 
-def _files(paths: Iterable[str]) -> Iterator[str]:
+def files_in(paths: Iterable[str]) -> Iterator[str]:
+    """Iterate over files; of a folder, those with a known extension. Raises SL125 without any."""
     for path in paths:
         if not os.path.isdir(path):
             yield path

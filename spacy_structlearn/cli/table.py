@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from enum import Enum
 from functools import partial
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -70,9 +71,13 @@ def table_cli(
             file.write(f"{','.join(columns)}\n".encode())
         for _, data in results:
             if format is Table.csv:
-                lines = io.StringIO(newline="")
-                writer = csv.DictWriter(lines, columns, lineterminator="\n")
-                writer.writerows(map(json.loads, data.splitlines()))
-                data = lines.getvalue().encode()
+                data = in_csv(map(json.loads, data.splitlines()), columns)
             file.write(data)
             file.flush()
+
+
+def in_csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> bytes:
+    """Return rows as lines of CSV, without a header."""
+    lines = io.StringIO(newline="")
+    csv.DictWriter(lines, columns, lineterminator="\n").writerows(rows)
+    return lines.getvalue().encode("utf8", "surrogateescape")
