@@ -14,8 +14,7 @@ original ones.
 Parts of `--task srl`: for core arguments of verbs in gold trees, `core`, the paper's models on the
 English Web Treebank, `extra`, additional features, and `wsj`, both on the sample of the Wall Street
 Journal; `gap`, networks and log-linear models by the number of items; `climb`, networks by hill
-climbing; `text`, the roles predicted by the default pipeline, which must be
-trained.
+climbing; `text`, the roles predicted by the default pipeline, which must be trained.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ tune. Then they are retrained on both with the selected structure, d and l2, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from time import process_time
 from typing import Any
@@ -249,7 +249,7 @@ def gap(corpus: Corpus) -> Iterator[dict[str, Any]]:
     Log-linear models have all pairs of features, which is as good as the searched templates.
     """
     corpus = corpus.select(GILDEA_JURAFSKY)
-    for train, tune, prefix in sizes(corpus):
+    for n, train, tune in sizes(corpus, (8, 4, 2, 1)):
         found = {}
         for name, settings in GAP.items():
             model = fit(settings, train.table, train.labels, dev=(tune.table, tune.labels))
@@ -257,15 +257,16 @@ def gap(corpus: Corpus) -> Iterator[dict[str, Any]]:
             found[name] = 100 * right.accuracy
         found["gap"] = found["loglinear"] - found["hybrid_bn"]
         found["standard_error"] = 100 * right.standard_error
-        yield {f"{prefix}.{key}": value for key, value in found.items()}
+        yield {f"gap.{n}.{key}": value for key, value in found.items()}
 
 
 def climbed(corpus: Corpus) -> Iterator[dict[str, Any]]:
     """Yield accuracies on dev of hybrid networks with up to three parents and the class, by greedy
-    search and by hill climbing, and the CPU seconds of both. See `gap` for the items.
+    search and by hill climbing, and the CPU seconds of both. The items are those of `gap`, except
+    for all items, with which `core` has these networks.
     """
     corpus = corpus.select(GILDEA_JURAFSKY)
-    for train, tune, prefix in sizes(corpus):
+    for n, train, tune in sizes(corpus, (8, 4, 2)):
         found: dict[str, Any] = {}
         start, dev = process_time(), (tune.table, tune.labels)
         greedy = BayesNetSettings(structure="search", fit_d=None, max_parents=4)
@@ -277,16 +278,16 @@ def climbed(corpus: Corpus) -> Iterator[dict[str, Any]]:
             model = fit(settings, train.table, train.labels, dev=dev)
             predicted = model.predict(corpus.test.table)
             found[name] = 100 * score_labels(corpus.test.labels, predicted).accuracy
-        yield {f"{prefix}.{key}": value for key, value in found.items()}
+        yield {f"climb.{n}.{key}": value for key, value in found.items()}
 
 
-def sizes(corpus: Corpus) -> Iterator[tuple[Items, Items, str]]:
-    """Yield train and tune with every nth document of both, and the prefix of the figures."""
+def sizes(corpus: Corpus, shares: Sequence[int]) -> Iterator[tuple[int, Items, Items]]:
+    """Yield train and tune with every nth document of both, after their number of items."""
     documents = sorted({*corpus.train.documents, *corpus.tune.documents})
-    for share in (8, 4, 2, 1):
+    for share in shares:
         known = list(documents[::share])
         train, tune = (part.take(np.isin(part.documents, known)) for part in corpus[:2])
-        yield train, tune, f"gap.{len(train.labels) + len(tune.labels)}"
+        yield len(train.labels) + len(tune.labels), train, tune
 
 
 def both(corpus: Corpus, prefix: str) -> dict[str, Any]:
