@@ -262,11 +262,11 @@ def gap(corpus: Corpus) -> Iterator[dict[str, Any]]:
 
 def climbed(corpus: Corpus) -> Iterator[dict[str, Any]]:
     """Yield accuracies on dev of hybrid networks with up to three parents and the class, by greedy
-    search and by hill climbing, and the CPU seconds of both. The items are those of `gap`, except
-    for all items, with which `core` has these networks.
+    search and by hill climbing, and the CPU seconds of both. Every 8th or 4th document is
+    read, as in `gap`; `core` has these networks with all documents.
     """
     corpus = corpus.select(GILDEA_JURAFSKY)
-    for n, train, tune in sizes(corpus, (8, 4, 2)):
+    for n, train, tune in sizes(corpus, (8, 4)):
         found: dict[str, Any] = {}
         start, dev = process_time(), (tune.table, tune.labels)
         greedy = BayesNetSettings(structure="search", fit_d=None, max_parents=4)
