@@ -52,29 +52,6 @@ CANDIDATES: dict[str, dict[str, ISBNSettings]] = {
 }
 SEEDS = {"ewt": (0, 1, 2), "wsj": (0, 1, 2, 3, 4)}  # the sample has 48 test sentences
 PAPER_SEEDS = (0, 1, 2, 3, 4)
-# Settings that belong to an optimizer.
-SCHEDULE = ("optimizer", "batch_size", "learn_rate", "weight_decay")
-SCHEDULE += ("averages", "validation", "max_iterations")
-# One setting at a time, around the selected settings; names without dots.
-SWEEPS: dict[str, dict[str, dict[str, Any]]] = {
-    "state_size": {str(n): {"state_size": n} for n in (20, 40, 80, 120)},
-    "batch_size": {str(n): {"batch_size": n} for n in (1, 8, 32)},
-    "dropout": {str(x).replace(".", "_"): {"dropout": x} for x in (0.0, 0.1, 0.2, 0.3)},
-    "optimizer": {
-        one.optimizer: {name: getattr(one, name) for name in SCHEDULE} for one in (BASE, ADAM)
-    },
-    "threshold": {str(n): {"min_word_count": n} for n in (5, 10, 20)},
-    "signature": {
-        "none": {"signature": "", "normalization": ""},
-        "shape": {"signature": "shape", "normalization": "typographic"},
-        "english": {"signature": "english", "normalization": "typographic"},
-    },
-}
-# Sweeps of arguments of the parser.
-SEARCHED: dict[str, tuple[Any, ...]] = {
-    "beam": (1, 2, 5, 10, 20, 50),
-    "decoder": ("viterbi", "labelled_recall"),
-}
 K = (20, 50)
 # Weights of the networks' log-probabilities relative to the grammar's, and biases of each bracket.
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
@@ -215,20 +192,6 @@ def _by_seed(
             "mf_nn_p": paired_bootstrap(*counts),
         },
     )
-
-
-def jackknifed(run: models.Short) -> Iterator[Figures]:
-    """Yield figures of networks trained on jackknifed tags, on EWT."""
-    fit, choose, train, _ = models.PARTS["ewt"]
-    own = {name: chosen(run, "ewt", name) for name in MEANS}
-    run.prepare(
-        Plan("ewt", part + models.JACKKNIFED, one) for part in (fit, train) for one in own.values()
-    )
-    prefix = f"ewt{run.longest}.jackknifed"
-    for name, one in own.items():
-        f1 = f1_on(run, "ewt", fit + models.JACKKNIFED, one, choose)
-        yield {f"{prefix}.{name}.{choose}_f1": f1}
-    yield from compared(run, "ewt", train + models.JACKKNIFED, own, prefix)
 
 
 # --- reranking ------------------------------------------------------------------------------------
@@ -450,38 +413,3 @@ def full(run: models.Short) -> Iterator[Figures]:
     yield from reranked(
         whole, "full.rerank", ("own_tags",), first, lambda part: _networks(whole, part, settings)
     )
-
-
-# --- beyond the paper -----------------------------------------------------------------------------
-def beyond(run: models.Short, sweeps: Sequence[str] | None = None) -> Iterator[Figures]:
-    """Yield figures of one setting at a time, on EWT's tuning documents. sweeps: None for all."""
-    fit, choose, _, _ = models.PARTS["ewt"]
-    base = {name: chosen(run, "ewt", name) for name in MEANS}
-    for what in sweeps or [*SWEEPS, *SEARCHED]:
-        if what in SWEEPS:
-            yield from _trainings(run, what, base)
-            continue
-        for name, one in base.items():
-            model, _ = run.model("ewt", fit, one)
-            for value in SEARCHED[what]:
-                parser = DerivationParser(model, **{what: value})
-                result, ms = models.evaluated(run, parser, "ewt", choose, models.MAIN_TAGS["ewt"])
-                found = {f"{choose}_f1": result.f1, "ms_per_token": ms}
-                yield under(f"beyond.{what}.{value}.{name}", found)
-
-
-def _trainings(run: models.Short, what: str, base: Mapping[str, ISBNSettings]) -> Iterator[Figures]:
-    fit, choose, _, _ = models.PARTS["ewt"]
-    plans = {
-        (value, name): replace(one, **changes)
-        for value, changes in SWEEPS[what].items()
-        for name, one in base.items()
-    }
-    run.prepare(Plan("ewt", fit, one) for one in plans.values())
-    for (value, name), one in plans.items():
-        model, notes = run.model("ewt", fit, one)
-        result, ms = models.evaluated(
-            run, DerivationParser(model), "ewt", choose, models.MAIN_TAGS["ewt"]
-        )
-        found = {f"{choose}_f1": result.f1, "ms_per_token": ms, "train_s": notes["cpu_s"]}
-        yield under(f"beyond.{what}.{value}.{name}", found)
