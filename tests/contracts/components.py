@@ -338,9 +338,11 @@ def read_vectors() -> Iterator[Component]:
         "constituency_parser": block("LatentGrammar", **PARSERS["LatentGrammar"]),
         "pp_attacher": block("BayesNet", structure="naive"),
         "srl_labeler": stages(),
+        "tree_dependencies": stages(ARCS),
     }
     for factory, model in kinds.items():
-        before = PARSED if factory in ("pp_attacher", "srl_labeler") else ("sentencizer",)
+        reads_trees = factory in ("pp_attacher", "srl_labeler", "tree_dependencies")
+        before = PARSED if reads_trees else ("sentencizer",)
         floor = 0.3 if factory == "srl_labeler" else 0.55  # random vectors do not say much
         yield Component(factory, model, {"encoder": True}, before, floor, any_order=True)
 
