@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..learning import settings
-from ..learning.settings import Settings, setting
+from ..learning.settings import Settings, Variants, setting
 from ..words.classes import WordClasses, derive_columns, source_columns
 from .layout.data import Symbols
 from .layout.encoding import PLAIN, SCHEMES
@@ -143,6 +143,7 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
     """
 
     name: ClassVar[str] = "PseudoLikelihood"
+    variants: ClassVar[Variants] = {"joint": {"joint": True, "templates": ["ORTH[0]", "TAG[0]"]}}
 
     joint: bool = setting(
         False,
@@ -215,6 +216,9 @@ class MEstimationSettings(ChainSettings):
     """
 
     name: ClassVar[str] = "MEstimation"
+    variants: ClassVar[Variants] = {
+        base: {"base": base} for base in ("locally_uniform", "empirical")
+    }
 
     order: int = setting(2, choices=(2,), exposed=False, help="States are pairs of labels.")
     warm_start: bool = setting(
