@@ -3,18 +3,18 @@
     python corpora/fetch.py ewt
     python -m training.benchmarks.learners
 
-Learners train on every sixth document of train (where labels are many, the tagger and the
-morphologizer, on every sixtieth) and are scored on every third one of dev, with one thread, without
-early stopping and without tuning. Taggers and parsers read gold tokens and
-sentences, chunkers gold tags too, and what comes after the parser reads gold trees. The splitter
-reads raw text. In training/results/learners.json, for each component and learner:
+Learners train on every sixth document of train (parsers on every eighteenth; those with many
+labels, the tagger and the morphologizer, on every sixtieth) and are scored on every third one of
+dev, with one thread, without early stopping and without tuning. Taggers and parsers read gold
+tokens and sentences, chunkers gold tags too, and what comes after the parser reads gold trees. The
+splitter reads raw text. In training/results/learners.json, for each component and learner:
 
 COMPONENT.LEARNER.score         main score of the component on dev in percent
 COMPONENT.LEARNER.score_se      its standard error, by the jackknife over ten groups of documents
 COMPONENT.LEARNER.train_s       CPU seconds of training, with features, without reading
 COMPONENT.LEARNER.words_per_s   words of dev per CPU second of the component
 COMPONENT.LEARNER.mb            size of the parameters in 10^6 bytes
-n.{train,few,dev}_{sentences,words}; few: of every sixtieth document
+COMPONENT.n.{train,dev}_{sentences,words}
 untrainable                     number of learners that failed, or did not learn anything
 
 Colons replace the dots in names of learners (`MEstimation:empirical`).
@@ -22,9 +22,8 @@ Colons replace the dots in names of learners (`MEstimation:empirical`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -40,28 +39,28 @@ from training.common.ewt import build_docs, read_docs, write_docs
 from training.common.recording import RESULTS
 
 NAME = "learners"
-EVERY = {"train": 6, "few": 60, "dev": 3}  # one document of so many
-MANY_LABELS = ("chain_tagger", "tree_morphologizer")
+EVERY, OF_DEV = 6, 3  # one document of so many
+OF_TRAIN = {"constituency_parser": 18, "chain_tagger": 60, "tree_morphologizer": 60}
 GROUPS = 10
 
 
-def data(corpora: Path, work: Path, limit: int | None) -> tuple[dict[str, str], Figures]:
-    """Write the parts of train and dev, and return their files and sizes."""
-    whole, paths, sizes = build_docs(corpora, work), {}, {}
-    for split, every in EVERY.items():
-        docs = read_docs(whole["dev" if split == "dev" else "train"])[::every][:limit]
-        path = work / "learners" / f"{split}.spacy"
+def data(component: str, args: Any) -> tuple[dict[str, str], Figures]:
+    """Write the parts of train and dev for a component, and return their files and sizes."""
+    whole, paths, sizes = build_docs(args.corpora, args.work), {}, {}
+    for split, every in (("train", OF_TRAIN.get(component, EVERY)), ("dev", OF_DEV)):
+        docs = read_docs(whole[split])[::every][: args.limit]
+        path = args.work / "learners" / f"{component}.{split}.spacy"
         write_docs(docs, path)
         paths[split] = str(path)
-        sizes[f"n.{split}_sentences"] = sum(len(list(doc.sents)) for doc in docs)
-        sizes[f"n.{split}_words"] = sum(not token.is_space for doc in docs for token in doc)
+        prefix = f"{component}.n.{split}"
+        sizes[f"{prefix}_sentences"] = sum(len(list(doc.sents)) for doc in docs)
+        sizes[f"{prefix}_words"] = sum(not token.is_space for doc in docs for token in doc)
     return paths, sizes
 
 
 def learner_figures(component: str, config: Config, paths: dict[str, str]) -> Figures:
     """Train and score one learner."""
-    few = component in MANY_LABELS
-    config["paths"] |= {"train": paths["few" if few else "train"], "dev": paths["dev"]}
+    config["paths"] |= paths
     nlp = load_model_from_config(config, auto_fill=True)
     pipe: Any = nlp.get_pipe(component)
     corpora = registry.resolve(nlp.config.interpolate()["corpora"])
@@ -100,12 +99,12 @@ def jackknife(score: Any, examples: Sequence[Example]) -> float:
     return float(np.sqrt((GROUPS - 1) * np.var(left)))
 
 
-def component_figures(
-    component: str, paths: dict[str, str], only: Collection[str] | None
-) -> Iterator[Figures]:
+def component_figures(component: str, args: Any) -> Iterator[Figures]:
     """Yield the figures of the learners of a component, one after another."""
+    paths, sizes = data(component, args)
+    yield sizes
     for name, config in learners(component).items():
-        if only is None or name in only:
+        if args.learners is None or name in args.learners:
             try:
                 found = learner_figures(component, config, paths)
             except Exception as error:
@@ -134,11 +133,8 @@ def main() -> None:
     parser = options(__doc__, "corpora", "work", "limit", only=COMPONENTS)
     parser.add_argument("--learners", nargs="+", help="names of some learners; default: all")
     args = parser.parse_args()
-    paths, sizes = data(args.corpora, args.work, args.limit)
-    names = args.only or COMPONENTS
-    parts: dict[str, Any] = {"sizes": lambda: sizes}
-    parts |= {name: partial(component_figures, name, paths, args.learners) for name in names}
-    is_trial = args.limit is not None
+    names, is_trial = args.only or COMPONENTS, args.limit is not None
+    parts: dict[str, Any] = {name: partial(component_figures, name, args) for name in names}
     run_parts(NAME, parts | ({} if is_trial else {"untrainable": untrainable}), is_trial=is_trial)
 
 

@@ -84,7 +84,7 @@ def _configs(
             section.pop("iterations_per_step", None)
             model = _with({**factory.component.counted, **model}, architecture, kind)
         section["model"] = {**model, **changes}
-        yield f"{kind.name}.{variant}".rstrip("."), config
+        yield f"{kind.name or architecture}.{variant}".rstrip("."), config
 
 
 def _with(block: Mapping[str, Any], architecture: str, kind: type[Settings]) -> dict[str, Any]:
