@@ -70,6 +70,7 @@ def learner_figures(component: str, config: Config, paths: dict[str, str]) -> Fi
     pipe.fit(train)
     train_s = process_time() - start
     docs = [example.predicted for example in dev]
+    pipe(docs[0].copy())  # imports what it needs
     words = sum(not token.is_space for doc in docs for token in doc)
     start = process_time()
     docs = list(pipe.pipe(docs, batch_size=32))
