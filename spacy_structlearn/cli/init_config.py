@@ -13,37 +13,27 @@ from .common.terminal import echo
 
 
 def init_config_cli(
-    component: Annotated[
-        str | None, typer.Argument(help="Without any, all components and learners are listed.")
-    ] = None,
+    component: Annotated[str, typer.Argument(help="Without any, all learners are listed.")] = "",
     architecture: Annotated[
-        str | None,
-        typer.Option(
-            "--architecture",
-            "-a",
-            metavar="NAME",
-            help="A learner of the component, such as MEMM or MEstimation.empirical for an "
-            "np_chunker. By default the usual one.",
-        ),
-    ] = None,
+        str, typer.Option("--architecture", "-a", help="A learner. Default: the usual one.")
+    ] = "",
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.")] = "-",
 ) -> None:
-    """Print a config of one component, with all settings of its learner.
+    """Print a config of one component, for training, with all settings of its learner.
 
-    Train with it by `structlearn train` or `spacy train`.
+    Learners are MEMM or MEstimation.empirical, for example.
     """
     from ..pipeline.training import configs
 
-    if component is None:
+    if not component:
         for name in configs.COMPONENTS:
             echo(f"{name}: {', '.join(configs.learners(name))}")
         return
-    name = _known("component", component, configs.COMPONENTS)
-    config = configs.usual(name)
-    if architecture is not None:
-        learners = configs.learners(name)
+    config = configs.usual(_known("component", component, configs.COMPONENTS))
+    if architecture:
+        learners = configs.learners(component)
         short = architecture.removeprefix("spacy_structlearn.").removesuffix(".v1")
-        config = learners[_known(f"learner of {name}", short, learners)]
+        config = learners[_known(f"learner of {component}", short, learners)]
     write_text(output, f"{configs.filled(config)}\n")
 
 

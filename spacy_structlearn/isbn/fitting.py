@@ -6,21 +6,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..learning.training import Estimator
-from ..trees.normalize import normalize
-from ..trees.parse import GivenTag
+from ..trees.normalize import all_normal
+from ..trees.parse import GivenTag, best_trees
 from ..trees.tree import Tree
 from .model import ISBN
 from .settings import ISBNSettings
 
 
 def fit(settings: ISBNSettings, trees: Iterable[Tree]) -> ISBN:
-    """Return a network of these trees.
+    """Return a network of these trees, which need not be normal, see `trees.normalize`.
 
-    trees: with or without empty nodes, function tags and a root, see `trees.normalize`.
     Raises StructlearnError if there are no trees to train on.
     """
-    kept = [normal for tree in trees if (normal := normalize(tree)) is not None]
-    return Estimator(settings, f"{__package__}.training").fit(kept)
+    return Estimator(settings, f"{__package__}.training").fit(all_normal(trees))
 
 
 def predict(
@@ -29,15 +27,10 @@ def predict(
     tags: Iterable[Sequence[GivenTag]] | None = None,
     **settings: Any,
 ) -> list[Tree]:
-    """Return the best tree of each sentence.
+    """Return the best tree of each sentence. Raises what the parser raises.
 
-    sentences: their words.
-    tags: tags that the words must have, "" for any. None: tags are predicted.
-    settings: those of `decode.DerivationParser`, whose `parse` also gives probabilities.
-    Raises StructlearnError for an empty network, and as the parser does.
+    sentences, tags: see `DerivationParser.parse`. settings: of this parser.
     """
     from .decode import DerivationParser
 
-    words = [list(sentence) for sentence in sentences]
-    parses = DerivationParser(network, **settings).parse(words, tags)
-    return [parse.tree(own) for parse, own in zip(parses, words, strict=True)]
+    return best_trees(DerivationParser(network, **settings), sentences, tags)

@@ -26,11 +26,8 @@ def fit(
     sentences: Iterable[Sentence],
     labels: Iterable[Sequence[str]],
 ) -> ChainModel:
-    """Return a model of labelled sentences.
+    """Return a model of sentences and the labels of their tokens, such as "B-NP".
 
-    sentences: the columns of each token, such as ("the", "DT"), in the order of
-        `settings.attributes`. Templates give them their names.
-    labels: the label of each token, in the encoding of the settings, such as "B-NP".
     Raises StructlearnError if a label is not in the encoding, or if the arguments do not fit.
     """
     columns, offsets = _arrays(sentences, len(settings.attributes))
@@ -46,10 +43,7 @@ def fit(
 
 
 def predict(model: ChainModel, sentences: Iterable[Sentence]) -> list[list[str]]:
-    """Return the most probable labels of each sentence.
-
-    sentences: as in `fit`. Raises StructlearnError if the model is empty, or if they do not fit.
-    """
+    """Return the most probable labels of each sentence. Raises StructlearnError as `fit` does."""
     columns, offsets = _arrays(sentences, len(model.attributes))
     ids = viterbi(model, model.derive(columns), offsets).tolist()
     return [[model.labels[i] for i in ids[begin:end]] for begin, end in pairwise(offsets)]
