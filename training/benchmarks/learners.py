@@ -3,12 +3,11 @@
     python corpora/fetch.py ewt
     python -m training.benchmarks.learners
 
-Learners train on every sixth document of train (parsers on every eighteenth; the splitter, which
-reads each in seven layouts, and the tagger and the morphologizer, which have many labels, on every
-sixtieth) and are scored on every third one of dev, with one thread, without early stopping and
-without tuning. Taggers and parsers read gold tokens and sentences, chunkers gold tags too, and what
-comes after the parser reads gold trees. The splitter reads raw text. In
-training/results/learners.json, for each component and learner:
+All learners of a component train on the same documents of train (every sixth, or fewer where some
+learners are slow, see OF_TRAIN) and are scored on every third document of dev, with one thread,
+without early stopping and without tuning. Taggers and parsers read gold tokens and sentences,
+chunkers gold tags too, and what comes after the parser reads gold trees. The splitter reads raw
+text. In training/results/learners.json, for each component and learner:
 
 COMPONENT.LEARNER.score         main score of the component on dev in percent
 COMPONENT.LEARNER.score_se      its standard error, by the jackknife over ten groups of documents
@@ -41,8 +40,8 @@ from training.common.recording import RESULTS
 
 NAME = "learners"
 EVERY, OF_DEV = 6, 3  # one document of so many
-OF_TRAIN = {"constituency_parser": 18, "sentence_splitter": 60, "chain_tagger": 60}
-OF_TRAIN |= {"tree_morphologizer": 60}
+OF_TRAIN = {"constituency_parser": 18, "srl_labeler": 30, "tree_dependencies": 30}
+OF_TRAIN |= dict.fromkeys(("sentence_splitter", "chain_tagger", "tree_morphologizer"), 60)
 GROUPS = 10
 
 
