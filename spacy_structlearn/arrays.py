@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .errors import StructlearnError
 
 
-def cumulative(sizes: NDArray[np.integer]) -> NDArray[np.int64]:
+def cumulative(sizes: NDArray[np.integer | np.bool_]) -> NDArray[np.int64]:
     """Return the boundaries of consecutive parts of these sizes, int64 (n + 1), starting at 0."""
     ends = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=ends[1:])

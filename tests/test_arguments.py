@@ -13,13 +13,11 @@ import spacy_structlearn
 from spacy_structlearn import ConstituentMatcher, as_dict, explain
 from spacy_structlearn.display.page import page
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.doc_arrays import reattached
 from spacy_structlearn.pipeline.extensions.nltk_trees import from_nltk, to_nltk
 from spacy_structlearn.pipeline.training.cross_prediction import cross_predict
 
 TEXT = "She sold the old boat to her neighbour."
 NO_NUMBERS = ["2", "", b"2", 1.5, np.float64(2), -1, 0, None, True, math.nan, math.inf, [1], {}, 2j]
-NO_PROBABILITIES = ["0.5", b"1", -0.1, 1.1, None, True, math.nan, math.inf, [0.5], {}, 2j]
 NO_STRINGS = [1, 1.5, None, True, b"NP", ["NP"], {"NP"}, object]
 NO_NAMES = [1, 1.5, True, b"x", [1], [None]]
 NO_LISTS = [TEXT, 1, None, [TEXT], [None], b"x"]
@@ -76,8 +74,6 @@ CASES = {
         lambda g, v: from_nltk(g.nlp.vocab, v),
         ["(NN x)", [("x", "NN")], ["x"], 1, None],
     ),
-    "reattached.doc": (lambda g, v: reattached(v), NO_DOCS),
-    "reattached.min_confidence": (lambda g, v: reattached(g.doc, v), NO_PROBABILITIES),
     "page": (lambda g, v: page(v), [TEXT, 1, [TEXT], [None], [1], None]),
     "phrases": (lambda g, v: g.doc._.phrases(v), NO_STRINGS),
     "phrases.span": (lambda g, v: g.doc[1:5]._.phrases("NP", v), NO_STRINGS),

@@ -25,6 +25,7 @@ FLOORS = {
     "matching": 3,
     "parallel": 3,
     "learning": 4,
+    "measures": 4,
     "words": 5,
     "attachment": 6,
     "dependencies": 6,

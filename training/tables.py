@@ -28,6 +28,7 @@ PAGES = (
     ROOT / "training" / "guides" / "coming_from_benepar.md",
     ROOT / "training" / "guides" / "dependencies.md",
     RESULTS / "README.md",
+    ROOT / "training" / "guides" / "measures.md",
     ROOT / "training" / "guides" / "other_languages.md",
     ROOT / "training" / "guides" / "which_pipeline.md",
 )

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
-import numpy as np
-
-from ..arrays import Coded, cumulative
 from ..errors import StructlearnError
 from ..trees.heads import COLLINS
-from ..trees.nodes import Brackets, TreeNodes
 from ..trees.normalize import strip_function
 from ..trees.tree import PlacedNode, Tree
 from . import sites
@@ -44,45 +38,21 @@ def reattach(tree: Tree, attachments: Iterable[sites.Site | tuple[int, int, str]
     return tree
 
 
-def reattach_all(brackets: Brackets, moves: Iterable[tuple[int, int, int, str]]) -> Brackets:
-    """Return trees with other attachments; see `reattach`.
+def follow(
+    tree: Tree,
+    chains: Iterable[Sequence[sites.Site]],
+    decisions: Iterable[tuple[sites.Site, float]],
+    least: float,
+) -> Tree | None:
+    """Return the tree with other attachments; None if all decisions are those of the tree.
 
-    moves: (preposition, start, end, label) of prepositional phrases, in words of all trees. The
-        preposition tells which tree is meant.
+    chains: of the tree. decisions: of each of their sites, with probabilities. least: the
+        probability of the attachments that may be moved.
     """
-    offsets = cumulative(brackets.sizes).tolist()
-    of_trees: defaultdict[int, dict[tuple[int, int], str]] = defaultdict(dict)
-    for preposition, start, end, label in moves:
-        number = min(bisect_right(offsets, preposition), len(offsets) - 1) - 1
-        first, last = offsets[number : number + 2]
-        of_trees[number][min(max(start, first), last), min(max(end, first), last)] = label
-    # Trees with a phrase that is not attached to its head yet.
-    nodes = TreeNodes(brackets)
-    categories = [strip_function(name) for name in nodes.names]
-    of_phrases = np.array([name in sites.PREPOSITION_PHRASES for name in categories], dtype=bool)
-    phrases = np.flatnonzero(of_phrases[nodes.labels] & (nodes.n_children > 0))
-    columns = (nodes.starts, nodes.stops, nodes.labels[nodes.parents], nodes.trees)
-    numbers: dict[int, None] = {}
-    for start, end, above, number in np.stack([c[phrases] for c in columns], axis=1).tolist():
-        label = of_trees[number].get((start, end), "")
-        if label and categories[above] not in (
-            sites.NOUN_PHRASES if label == sites.NOUN else sites.VERB_PHRASES
-        ):
-            numbers[number] = None
-    if not numbers:
-        return brackets
-    firsts = np.searchsorted(brackets.starts, offsets).tolist()
-    spans = list(
-        zip(brackets.labels, brackets.starts.tolist(), brackets.ends.tolist(), strict=True)
-    )
-    # From the last to the first, so that places before it do not change.
-    for number, tree in reversed(list(zip(numbers, brackets.trees(numbers), strict=True))):
-        first = offsets[number]
-        wanted = [(i - first, j - first, label) for (i, j), label in of_trees[number].items()]
-        moved = [(label, first + i, first + j) for label, i, j in reattach(tree, wanted).spans()]
-        spans[slice(*firsts[number : number + 2])] = moved
-    labels, starts, ends = zip(*spans, strict=True)
-    return brackets._replace(labels=Coded.of(labels), starts=np.array(starts), ends=np.array(ends))
+    own = chain.from_iterable(chains)
+    others = [new for old, new in zip(own, decisions, strict=True) if old != new[0]]
+    sure = (site for site, prob in others if prob >= least)
+    return reattach(tree, sure) if others else None
 
 
 def _first_move(tree: Tree, wanted: dict[tuple[int, int], tuple[str, int | None]]) -> Tree | None:

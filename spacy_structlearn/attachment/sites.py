@@ -29,6 +29,9 @@ from itertools import islice, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..trees.heads import COLLINS
 from ..trees.labels import VERBS, labels_of
 from ..trees.normalize import EMPTY_TAG, strip_function
@@ -36,6 +39,7 @@ from ..trees.tree import PlacedNode, Tree, placed_nodes
 from ..words.lemmas import Lemmatizer
 
 VERB, NOUN = "V", "N"
+LEAST = 1e-12  # probability, so that odds are finite
 Quadruple = tuple[str, str, str, str]
 
 _YEAR = re.compile(r"\d{4}")
@@ -315,16 +319,27 @@ def alternatives(chain: Sequence[Site]) -> list[Site]:
     ]
 
 
+def odds_of_nouns(probabilities: NDArray[np.float64], labels: Sequence[str]) -> NDArray[np.float64]:
+    """Return the odds of the noun against the verb, (n). probabilities: of the labels, (n, k)."""
+    verb, noun = (
+        # A label may not occur in the training data.
+        probabilities[:, [own == label for own in labels]].sum(axis=1).clip(LEAST)
+        for label in (VERB, NOUN)
+    )
+    return noun / verb
+
+
 def decided(
-    chain: Sequence[Site], odds: Sequence[float], *, given: bool = False
+    chain: Sequence[Site], odds: Iterable[float], *, given: bool = False
 ) -> list[tuple[Site, float]]:
     """Return the most probable sites of a chain with their probabilities.
 
-    odds: for each of the `alternatives`, the odds of the noun against the verb.
+    odds: for each of the `alternatives`, the odds of the noun against the verb. No more than these
+        are taken from an iterator.
     given: return the sites as they are attached, with the probabilities of that.
     """
     decisions: list[tuple[Site, float]] = []
-    every = zip(alternatives(chain), odds, strict=True)
+    every = zip(alternatives(chain), odds, strict=False)
     reachable = [chain[0].noun] if chain else []
     for place, site in enumerate(chain, 1):
         odds_of = {alternative.noun: odd for alternative, odd in islice(every, place)}

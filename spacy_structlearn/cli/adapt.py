@@ -9,12 +9,12 @@ import typer
 
 from ..errors import StructlearnError, visible
 from .common.corpora import gold_docs
-from .common.pipelines import HELP, load
+from .common.pipelines import ModelArgument, load
 from .common.terminal import table
 
 
 def adapt_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=HELP)],
+    model: ModelArgument,
     gold: Annotated[
         Path,
         typer.Argument(metavar="GOLD", help="A DocBin, as `structlearn convert` writes it."),

@@ -26,13 +26,13 @@ from ..writing import locked
 from .common.files import STANDARD, check_targets
 from .common.manifest import agree, check_unchanged, describe
 from .common.parts import ChunkParser, Parse, parse_in_processes, write_parts
-from .common.pipelines import HELP, load
+from .common.pipelines import ModelArgument, load
 from .common.terminal import echo
-from .common.texts import OUTPUTS, Input, Job, Output, Shard, Unit, counted, sources
+from .common.texts import OUTPUTS, InputOption, Job, Output, Unit, UnitOption, counted, sources
 
 
 def apply_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=HELP)],
+    model: ModelArgument,
     source: Annotated[
         str,
         typer.Argument(
@@ -47,13 +47,8 @@ def apply_cli(
             help="A file .spacy, .jsonl or .conllu, - for JSONL on stdout, or a folder.",
         ),
     ],
-    input_format: Annotated[
-        Input | None,
-        typer.Option(help="Format of the input. Default: by the file extension, or else text."),
-    ] = None,
-    unit: Annotated[
-        Unit, typer.Option(help="How a text file is divided into texts.")
-    ] = Unit.paragraph,
+    input_format: InputOption = None,
+    unit: UnitOption = Unit.paragraph,
     format: Annotated[
         Output, typer.Option(help="Format of the files in an output folder.")
     ] = Output.docbin,
@@ -163,7 +158,7 @@ def apply_cli(
         echo(f"{output}: {counted(done['texts'], 'text')}, {files} written{there}", error=True)
 
 
-def _shard(text: str) -> Shard:
+def _shard(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     number, of = map(int, found.groups()) if found else (0, 0)
     if not 1 <= number <= of:

@@ -11,7 +11,7 @@ from ..errors import StructlearnError
 from ..groups import GROUPS
 from .common.corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
 from .common.files import STANDARD, check_targets, write_text
-from .common.pipelines import HELP, load
+from .common.pipelines import ModelArgument, load
 from .common.terminal import print_scores
 from .common.texts import check_length
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def evaluate_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=HELP)],
+    model: ModelArgument,
     gold: Annotated[
         str,
         typer.Argument(

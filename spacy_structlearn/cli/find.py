@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -15,10 +15,21 @@ from ..errors import StructlearnError
 from .common.corpora import files_of
 from .common.pipelines import HELP
 from .common.terminal import echo
-from .common.texts import INPUTS, TREES, Unit
+from .common.texts import INPUTS, TREES, Unit, UnitOption
 
 if TYPE_CHECKING:
     from .common.search import Hit
+
+
+TreesArgument: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES",
+        help="Output of `apply` (.spacy, .jsonl), trees in brackets (.trees, .mrg), texts, "
+        "folders of these, or - for text on stdin.",
+    ),
+]
+ParserOption: TypeAlias = Annotated[str | None, typer.Option(help=f"{HELP} It parses texts.")]
 
 
 class Shown(str, Enum):
@@ -32,18 +43,9 @@ def find_cli(
     pattern: Annotated[
         str, typer.Argument(help='A pattern in the notation of Tregex, such as "NP < (PP <, IN)".')
     ],
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILES",
-            help="Output of `apply` (.spacy, .jsonl), trees in brackets (.trees, .mrg), texts, "
-            "folders of these, or - for text on stdin.",
-        ),
-    ],
-    model: Annotated[str | None, typer.Option(help=f"{HELP} It parses texts.")] = None,
-    unit: Annotated[
-        Unit, typer.Option(help="How a text file is divided into texts.")
-    ] = Unit.paragraph,
+    paths: TreesArgument,
+    model: ParserOption = None,
+    unit: UnitOption = Unit.paragraph,
     format: Annotated[Shown, typer.Option(help="Output format.")] = Shown.text,
     count: Annotated[
         bool, typer.Option("--count", help="Print only the number of matches in each file.")
@@ -62,7 +64,7 @@ def find_cli(
 
     search = Search(pattern, model, unit)
     total = 0
-    for path in _files(paths):
+    for path in files_in(paths):
         if count:
             own = search.count(path)
             echo(f"{path}: {own}")
@@ -75,7 +77,8 @@ def find_cli(
         raise typer.Exit(1)
 
 
-def _files(paths: Iterable[str]) -> Iterator[str]:
+def files_in(paths: Iterable[str]) -> Iterator[str]:
+    """Iterate over files; of a folder, those with a known extension. Raises SL125 without any."""
     for path in paths:
         if not os.path.isdir(path):
             yield path

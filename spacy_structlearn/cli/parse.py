@@ -6,19 +6,17 @@ from typing import Annotated
 
 import typer
 
-from .common.pipelines import HELP, load
+from .common.pipelines import ModelOption, load
 from .common.terminal import echo
-from .common.texts import Format, Unit, texts
+from .common.texts import Format, Unit, UnitOption, texts
 
 
 def parse_cli(
     source: Annotated[
         str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of text, or - for stdin.")
     ],
-    model: Annotated[str | None, typer.Option(help=HELP)] = None,
-    unit: Annotated[
-        Unit, typer.Option(help="How a file or standard input is divided into texts.")
-    ] = Unit.paragraph,
+    model: ModelOption = None,
+    unit: UnitOption = Unit.paragraph,
     format: Annotated[Format, typer.Option(help="Output format.")] = Format.text,
 ) -> None:
     """Parse a text, and print its structure.

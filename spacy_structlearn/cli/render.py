@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .common.files import STANDARD, check_targets, write_text
-from .common.pipelines import HELP, load
+from .common.pipelines import ModelOption, load
 from .common.terminal import echo
 from .common.texts import Unit, texts
 
@@ -25,7 +25,7 @@ def render_cli(
             metavar="TEXT|FILE|-", help="A text, a file of text or a DocBin, or - for stdin."
         ),
     ],
-    model: Annotated[str | None, typer.Option(help=HELP)] = None,
+    model: ModelOption = None,
     output: Annotated[
         str | None,
         typer.Option(

@@ -5,18 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from enum import Enum
 from functools import partial
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .common.files import STANDARD, written
 from .common.parts import ChunkParser, Parse, Rows, chunks, parse_in_processes
-from .common.pipelines import HELP, load
-from .common.texts import Input, Unit, read, sources
+from .common.pipelines import ModelOption, load
+from .common.texts import InputOption, Unit, UnitOption, read, sources
 
 
 class Table(str, Enum):
@@ -34,14 +35,9 @@ def table_cli(
             help='Text, JSONL with the key "text", DocBins, folders of these, or - for stdin.',
         ),
     ],
-    model: Annotated[str | None, typer.Option(help=HELP)] = None,
-    input_format: Annotated[
-        Input | None,
-        typer.Option(help="Format of the input. Default: by the file extension, or else text."),
-    ] = None,
-    unit: Annotated[
-        Unit, typer.Option(help="How a text file is divided into texts.")
-    ] = Unit.paragraph,
+    model: ModelOption = None,
+    input_format: InputOption = None,
+    unit: UnitOption = Unit.paragraph,
     format: Annotated[Table, typer.Option(help="Output format.")] = Table.csv,
     nouns: Annotated[
         bool, typer.Option("--nouns", help="Add rows for nouns and adjectives with roles.")
@@ -75,9 +71,13 @@ def table_cli(
             file.write(f"{','.join(columns)}\n".encode())
         for _, data in results:
             if format is Table.csv:
-                lines = io.StringIO(newline="")
-                writer = csv.DictWriter(lines, columns, lineterminator="\n")
-                writer.writerows(map(json.loads, data.splitlines()))
-                data = lines.getvalue().encode()
+                data = in_csv(map(json.loads, data.splitlines()), columns)
             file.write(data)
             file.flush()
+
+
+def in_csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> bytes:
+    """Return rows as lines of CSV, without a header."""
+    lines = io.StringIO(newline="")
+    csv.DictWriter(lines, columns, lineterminator="\n").writerows(rows)
+    return lines.getvalue().encode("utf8", "surrogateescape")

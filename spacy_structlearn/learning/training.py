@@ -25,7 +25,7 @@ from ..writing import write_bytes
 from .settings import Settings
 
 CHECKPOINT_SECONDS = 30
-KIND, _VERSION = "training", 2
+KIND, _VERSION = "training", 3
 _NOT_OURS = {"SL052", "SL053"}  # a file of another kind or an earlier version
 
 S = TypeVar("S", bound=Settings)
@@ -46,6 +46,7 @@ class Trainer(Generic[S]):
     value: the objective at the current parameters; smaller is better.
     n_iterations: number of steps so far.
     on_iteration: called between the parts of a long step, when the state may be saved.
+    best: what `run` was told to keep: a score and a model, as bytes in an array after resumption.
     """
 
     saved: ClassVar[tuple[str, ...]] = ()
@@ -59,6 +60,7 @@ class Trainer(Generic[S]):
         self.n_iterations = 0
         self.finished = False
         self.on_iteration: Callback | None = None
+        self.best: tuple[float, Any] | None = None
         self._context = ""  # further settings of a run
         self._identity: str | None = None
 
@@ -134,17 +136,9 @@ class Trainer(Generic[S]):
 
     def to_bytes(self) -> bytes:
         """Return the state of the training, without data and settings."""
-        return pack(
-            KIND,
-            _VERSION,
-            {
-                "identity": self.identity(),
-                "value": float(self.value),
-                "n_iterations": int(self.n_iterations),
-                "finished": self.finished,
-                "state": self.state(),
-            },
-        )
+        fields = {"identity": self.identity(), "state": self.state(), "finished": self.finished}
+        fields |= {"value": float(self.value), "n_iterations": int(self.n_iterations)}
+        return pack(KIND, _VERSION, fields | {"best": self.best})
 
     def resume(self, state: Bytes) -> bool:
         """Continue from `to_bytes`. Returns False, and changes nothing, for other data or settings.
@@ -158,12 +152,13 @@ class Trainer(Generic[S]):
         with reading(KIND):
             fresh = copy(self)
             value, n_iterations = float(fields["value"]), int(fields["n_iterations"])
-            finished = flag(fields["finished"])
+            finished, best = flag(fields["finished"]), fields["best"]
             if n_iterations < 0:
                 raise ValueError(f"{n_iterations} iterations")
             if fresh.restore(fields["state"]) is False:
                 return False
             fresh.value, fresh.n_iterations, fresh.finished = value, n_iterations, finished
+            fresh.best = None if best is None else (float(best[0]), best[1])
         self.__dict__.update(fresh.__dict__)
         return True
 
@@ -186,6 +181,7 @@ class Trainer(Generic[S]):
         settings: further settings that the checkpoint must match.
         keep: keep the file with the final state.
         after_step: called after each step, also after the last one, before the state is written.
+            It may set `best`.
 
         Raises StructlearnError if the checkpoint is damaged.
         """

@@ -69,6 +69,11 @@ def count(forest: Forest, patterns: Sequence[Pattern]) -> list[int]:
     return [int(join.roots.counts.sum()) for join in _joins(forest, patterns)]
 
 
+def first_nodes(forest: Forest, patterns: Sequence[Pattern]) -> list[Nodes]:
+    """Return the first nodes of the matches of each pattern, ascending, each node once."""
+    return [join.roots.nodes for join in _joins(forest, patterns)]
+
+
 def _joins(forest: Forest, patterns: Sequence[Pattern]) -> list[_Join]:
     nodes_with = _nodes_with(forest)
     return [_Join(forest, pattern, nodes_with) for pattern in patterns]

@@ -24,14 +24,11 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..arrays import Coded, cumulative
-from ..attachment.moves import reattach_all
-from ..attachment.sites import VERB
 from ..encoder.scorer import SiteScorer
 from ..errors import StructlearnError, message
 from ..glossary import TAGS
 from ..groups import CONSTITUENT_TAGS, CONSTITUENTS
 from ..kernels.index import number_keys
-from ..learning.settings import check_argument
 from ..sequence.layout.words import is_word_column, word_columns
 from ..trees.labels import VERBS
 from ..trees.nodes import Brackets
@@ -43,15 +40,11 @@ from .extensions.brackets import (
     UNKNOWN_TAG,
     constituent_tags,
     cut_sentences,
-    is_constituent,
-    labels,
     pieces,
-    sentence_of,
     sentences,
     tree,
 )
-from .extensions.chunks import pp_attachments
-from .extensions.span_groups import aligned_group, bounds, lower_bound, scored_group, spans_from
+from .extensions.span_groups import aligned_group, lower_bound, scored_group, spans_from
 
 logger = logging.getLogger("spacy_structlearn")
 
@@ -335,8 +328,6 @@ def read_brackets(
 class DocTrees:
     """The trees of Docs as arrays.
 
-    min_confidence: prepositional phrases are moved as in `reattached`. None: none is moved.
-
     A sentence that the parser cut has a tree for each piece. Otherwise a predicate would have all
     other pieces as possible arguments, and time would grow with the square of the length. `whole`
     keeps such a sentence in one tree.
@@ -347,9 +338,7 @@ class DocTrees:
     scored: bool (n_docs), whether the brackets of each Doc have probabilities.
     """
 
-    def __init__(
-        self, docs: Sequence[Doc], min_confidence: float | None = None, *, whole: bool = False
-    ):
+    def __init__(self, docs: Sequence[Doc], *, whole: bool = False):
         tokens = read_tokens(docs, ["ORTH", "TAG"], "", optional=["TAG"])
         self.rows, self.positions, self.doc_ids = tokens, tokens.positions, tokens.doc_ids
         self.scored = np.zeros(len(docs), dtype=bool)
@@ -381,13 +370,6 @@ class DocTrees:
             )
         words, own_tags = (coded(column) for column in tokens.columns.T)
         self.brackets = read_brackets(tokens, words, own_tags, brackets, Spans.of(tags), coded)
-        if min_confidence is not None:
-            moves = [
-                (*np.searchsorted(indices, [first + token for token in move[:3]]).tolist(), move[3])
-                for doc, first in zip(docs, tokens.firsts.tolist(), strict=False)
-                for move in _moves(doc, min_confidence)
-            ]
-            self.brackets = reattach_all(self.brackets, moves)
 
     def tokens(self, starts: NDArray, ends: NDArray) -> tuple[NDArray, NDArray]:
         """Get (start, end) in tokens of their Docs for spans of words."""
@@ -396,7 +378,7 @@ class DocTrees:
     def probabilities(self, starts: NDArray, ends: NDArray) -> NDArray[np.float64]:
         """Get the parser's probability of a bracket over each span of words.
 
-        1 for words, for phrases that were moved after parsing, and without probabilities.
+        1 for words, and without probabilities.
         """
         keys = self._key(starts, ends)
         if not len(self._keys):
@@ -406,52 +388,6 @@ class DocTrees:
 
     def _key(self, starts: NDArray, ends: NDArray) -> NDArray[np.int64]:
         return starts.astype(np.int64) * (len(self.positions) + 1) + ends
-
-
-def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
-    """Get the trees of a Doc, with prepositional phrases moved according to its attachments.
-
-    The Doc does not change. See `attachment.moves.reattach` for the phrases that can be moved.
-    min_confidence: attachments with a lower probability are ignored.
-    Raises StructlearnError if the Doc has no trees.
-    """
-    bounds(doc)
-    check_argument("min_confidence", min_confidence, float, ge=0, le=1)
-    if CONSTITUENTS not in doc.spans:
-        raise StructlearnError("SL020", text=doc.text[:40])
-    found = DocTrees([doc], min_confidence)
-    joined = dict(cut_sentences(doc))
-    trees: list[Tree] = []
-    last = -1  # of the sentence whose pieces come next
-    firsts = cumulative(found.brackets.sizes).tolist()
-    for first, piece in zip(firsts, found.brackets.trees(), strict=False):
-        start = int(found.positions[first])
-        if not is_constituent(sentence_of(doc, start)):  # it was not parsed
-            continue
-        if start in joined:
-            last = joined[start]
-            (label,) = labels(doc[start:last])
-            trees.append(Tree(label, piece.children))
-        elif start < last:
-            trees[-1] = Tree(trees[-1].label, [*trees[-1].children, *piece.children])
-        else:
-            trees.append(piece)
-    return tuple(top if top.label == ROOT else Tree(ROOT, [top]) for top in trees)
-
-
-def _moves(doc: Doc, min_confidence: float) -> list[tuple[int, int, int, str]]:
-    """Get the prepositional phrases with an attachment as (preposition, start, end, label).
-
-    Phrases attached to the noun in an earlier phrase are left out: the label does not tell it.
-    """
-    moves = []
-    objects: dict[int, int] = {}  # of each verb: the noun of its first site
-    for a in pp_attachments(doc):
-        is_object = objects.setdefault(a.verb.i, a.noun.i) == a.noun.i
-        sure = a.prob is None or a.prob >= min_confidence
-        if sure and a.head is not None and (is_object or a.label == VERB):
-            moves.append((a.prep.i, a.pp.start, a.pp.end, a.label))
-    return moves
 
 
 # --- gold annotation ------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class NPChunkerSettings(ComponentSettings):
         False,
         help="Let `doc.noun_chunks` return these chunks, in every Doc with the vocab of this "
         "pipeline. No dependency parse is needed. Without one, spaCy's `chunk.root` is the first "
-        "word, not the head, which is `chunk[-1]`, and `merge_noun_chunks` does nothing: use "
+        "word, not the head, which is `chunk._.head`, and `merge_noun_chunks` does nothing: use "
         "`merge_np_chunks`.",
     )
 

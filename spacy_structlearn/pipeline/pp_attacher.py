@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,7 +22,7 @@ from spacy.training import Example
 
 from ..arrays import cumulative
 from ..attachment.associations import Associations
-from ..attachment.moves import reattach
+from ..attachment.moves import follow
 from ..attachment.sites import (
     NOUN,
     NOUN_PHRASES,
@@ -40,9 +39,10 @@ from ..attachment.sites import (
     chains_from_chunks,
     decided,
     normalized,
+    odds_of_nouns,
 )
 from ..classification.features import ClassificationData, Table
-from ..encoder.pool import TINY, Loss, pool_loss, pooled
+from ..encoder.pool import Loss, pool_loss, pooled
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..learning.settings import setting
@@ -257,20 +257,9 @@ class PPAttacher(BatchTrainable):
                 for site in alternatives(chain)
             ]
         )
-        # A label may not occur in the training data.
-        verb, noun = (
-            probabilities[:, [own == label for own in self.parameters.labels]].sum(axis=1)
-            for label in (VERB, NOUN)
-        )
-        odds = iter((noun.clip(TINY) / verb.clip(TINY)).tolist())
+        odds = iter(odds_of_nouns(probabilities, self.parameters.labels).tolist())
         return [
-            [
-                attachment
-                for chain in sentence.chains
-                for attachment in decided(
-                    chain, list(islice(odds, len(chain) * (len(chain) + 1) // 2)), given=given
-                )
-            ]
+            [one for chain in sentence.chains for one in decided(chain, odds, given=given)]
             for sentence in sentences
         ]
 
@@ -288,18 +277,14 @@ class PPAttacher(BatchTrainable):
             return moved
         scored = [scored_group(doc, CONSTITUENTS)[1] is not None for doc in docs]
         for row, (sentence, attached) in enumerate(zip(sentences, decisions, strict=True)):
-            if sentence.tree is None or not scored[sentence.number]:
+            number, positions, tree, own = sentence
+            if tree is None or not scored[number]:
                 continue
-            own = [site for chain in sentence.chains for site in chain]
-            others = [new for old, new in zip(own, attached, strict=True) if old != new[0]]
-            if others:
-                doc, positions = docs[sentence.number], sentence.positions
-                sure = [site for site, prob in others if prob >= self.move_confidence]
-                tree = reattach(sentence.tree, sure) if sure else sentence.tree
-                if tree is not sentence.tree and is_given(doc, positions, sentence.tree, tree):
-                    tree = sentence.tree
-                own_chains = sentence.chains if tree is sentence.tree else chains(tree)
-                moved[row] = sentence._replace(tree=tree, chains=own_chains)
+            new = follow(tree, own, attached, self.move_confidence)
+            if new is not tree and new is not None and is_given(docs[number], positions, tree, new):
+                new = tree
+            if new is not None:
+                moved[row] = sentence._replace(tree=new, chains=chains(new))
         return moved
 
     def _probabilities(self, places: Sequence[Place]) -> NDArray[np.float64]:

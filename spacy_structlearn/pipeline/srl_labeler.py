@@ -112,14 +112,6 @@ class SRLLabelerSettings(ComponentSettings):
     min_confidence: float = setting(
         0.0, ge=0, le=1, help="Arguments with a lower probability are not reported."
     )
-    attachment_confidence: float | None = setting(
-        None,
-        ge=0,
-        le=1,
-        help="Move prepositional phrases in the trees according to attachments of the Doc with at "
-        "least this probability, so that roles agree with them. None: use the trees unchanged. "
-        "Training always uses them unchanged.",
-    )
     bias: float = setting(
         0.0,
         help="Added to the log-odds of being an argument when arguments are chosen. Larger values "
@@ -309,7 +301,7 @@ class SRLLabeler(BatchTrainable):
         docs = [example.predicted for example in examples]
         if not docs:
             return {}
-        trees = DocTrees(docs, self.attachment_confidence)
+        trees = DocTrees(docs)
         gold: list[GoldFrame | None] = []  # of each word
         for number, example in enumerate(examples):
             own = {f.predicate.start: f for f in self._gold_frames(_annotated(example))}
@@ -391,7 +383,7 @@ class SRLLabeler(BatchTrainable):
                 own = [(d, reading) for d, reading, _ in part if not d.to_array(IS_SPACE).all()]
                 for doc, _ in own:
                     self._check(doc)
-                trees = DocTrees([doc for doc, _ in own], self.attachment_confidence)
+                trees = DocTrees([doc for doc, _ in own])
                 finder = replace(finder, vectors=self._vectors([doc for doc, _ in own], trees))
                 for number, frame, scores in finder.find(trees) if own else ():
                     own[number][1].frames.append(frame)

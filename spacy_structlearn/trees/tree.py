@@ -164,6 +164,24 @@ class Tree:
                 stack.extend(reversed(node.children))
         return spans
 
+    def binarize(self, direction: str = "right") -> Tree:
+        """Return the tree with at most two children in each phrase, by new phrases below.
+
+        Their label is that of the phrase after "@". direction: "right": (X a b c) becomes
+        (X a (@X b c)); "left": (X (@X a b) c).
+        Raises StructlearnError for another direction.
+        """
+        pair = {"right": slice(-2, None), "left": slice(2)}.get(direction)
+        if pair is None:
+            raise StructlearnError("SL401", value=direction, known="right, left")
+
+        def phrase(node: Tree, children: list[Tree]) -> Tree:
+            while len(children) > 2:
+                children[pair] = [Tree(f"@{node.label}", children[pair])]
+            return Tree(node.label, children)
+
+        return self.fold(lambda leaf: leaf, phrase)
+
     def pretty(self, width: int = 80, indent: int = 2) -> str:
         """Return the bracket form on several lines.
 

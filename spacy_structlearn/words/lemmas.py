@@ -159,39 +159,10 @@ def _lost_e(stem: str) -> bool:
 _VOWEL = re.compile(r"[aeiou]|.y")
 _ONE_SYLLABLE = re.compile(r"(?:qu|[^aeiouyq]|^y)*[aeiouy][^aeiouwxyh]")
 _DROPS_L = re.compile(r"[aeiou].*[eo]ll")
-_DROPS = _words("equall gass initiall pedall quizz rivall signall totall")
-_KEEPS = _words(
-    """
-    add boycott butt ebb egg enroll err foretell misspell outsell oversell purr putt resell retell
-    undersell unroll
-    """
-)
-_WITH_E = _words(
-    """
-    c u v z s dg lg rg ag eg ig og ug rang chang lleng aveng eveng plung loung fring cring hing
-    bl cl dl fl gl kl pl sl tl zl inhal exhal impal il ol ul yl
-    ad ed id od ud uad ib ob ub ak ik ok uk af if
-    at creat meat neat delineat ot ut unit invit ignit excit recit incit extradit
-    tast wast hast ^past
-    complet delet deplet compet obsolet
-    am com im um ym in un rven nven contraven postpon ^phon telephon clon condon aton dethron
-    ar adher interfer persever coher rever ir quir ur yr
-    explor ignor restor ador deplor implor underscor
-    ap ip yp telescop massacr ^ach ^ow
-    breath bath cloth sooth loath sheath wreath seeth teeth writh
-    """
-)
-_WITHOUT_E = _words(
-    """
-    ss ^focus ^bias ^gas ^bus ^canvas sync quit
-    ail eil oil aul oul ool eal oal eel
-    ead eed eid oad aid oid ood oud aud eud eak oak ook eek oof eaf oaf ief
-    eat oat ait oot out format combat pilot pivot ballot debut
-    eam oam aim eem oom vacuum ain ein oin uin een oon
-    ear oar iar air eir oir our eur eer oor collar pillar mortar murmur
-    eap oap aip oop oup eep gossip worship
-    """
-)
+_DROPS = _words(_LISTS["stems of verbs that drop a doubled consonant"])
+_KEEPS = _words(_LISTS["stems of verbs that keep one"])
+_WITH_E = _words(_LISTS["ends of stems that lost an e, ^ at the beginning of a word"])
+_WITHOUT_E = _words(_LISTS["ends of stems that lost none"])
 _VERB_ENDINGS: Endings = {"s": _third_person, "ed": _past, "ing": _participle}
 
 _IRREGULAR_VERBS = _table(_LISTS["verbs: a base form and its other forms, separated by commas"])

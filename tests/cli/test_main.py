@@ -23,8 +23,8 @@ def test_errors_that_no_input_explains_keep_their_traceback(run, monkeypatch):
 
 
 # --- help of every command, pipes -----------------------------------------------------------------
-COMMANDS = ["parse", "render", "apply", "find", "table", "convert", "train", "adapt"]
-COMMANDS += ["evaluate", "info"]
+COMMANDS = ["parse", "render", "apply", "find", "table", "measure", "convert"]
+COMMANDS += ["train", "adapt", "evaluate", "info"]
 
 
 def test_help_does_not_wait_for_spacy_to_be_imported():

@@ -130,16 +130,10 @@ def test_the_best_parameters_survive_an_interruption(paths, tmp_path, monkeypatc
     arguments = (CONFIG, tmp_path / "a")
     with pytest.raises(KeyboardInterrupt):
         fitting.train(*arguments, overrides=paths | STEPS, progress=False)
-    assert {path.suffix for path in tmp_path.iterdir()} <= {".checkpoint", ".best"}
+    assert {path.suffix for path in tmp_path.iterdir()} <= {".checkpoint"}
     scripted(monkeypatch, calls := [])
     assert parameters(fitting.train(*arguments, overrides=paths | STEPS)) == parameters(whole)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
-def test_damaged_best_parameters_are_named(paths, tmp_path):
-    (tmp_path / ".a.np_chunker.best").write_bytes(b"damaged")
-    with pytest.raises(StructlearnError, match=r"SL085.*\.a\.np_chunker\.best"):
-        fitting.train(CONFIG, tmp_path / "a", overrides=paths, progress=False)
 
 
 # --- settings -------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def test_noun_chunks_hook(make_chunker):
     assert {chunk.label_ for chunk in doc.noun_chunks} == {"NP"}
     # The root is spaCy's, and read from a dependency parse.
     first = next(doc.noun_chunks)
-    assert (first.root.text, first[-1].text) == ("the", "dog")
+    assert (first.root.text, first._.head.text) == ("the", "dog")
     assert "`chunk.root` is the first word, not the head" in " ".join(NPChunker.__doc__.split())
     with pytest.raises(StructlearnError, match="np_chunker first"):
         list(nlp.make_doc("the dog").noun_chunks)

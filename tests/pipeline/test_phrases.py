@@ -285,3 +285,31 @@ def test_random_trees(generator):
         for part in (clause.subject, clause.attribute, *clause.objects, *clause.complements):
             assert part is None or clause.verb not in part
     assert len({(c.span, c.verb) for c in doc._.clauses}) == len(doc._.clauses)
+
+
+# --- heads ----------------------------------------------------------------------------------------
+def test_heads_of_phrases_and_chunks():
+    """Also with white space in the phrase."""
+    doc = doc_of(NESTED, space=(3,))
+    heads = {phrase.text: phrase._.head.text for phrase in doc._.phrases()}
+    assert heads == {
+        "The boat of \n my sister": "boat",
+        "The boat": "boat",
+        "of \n my sister": "of",
+        "my sister": "sister",
+        "leaked": "leaked",
+        "The boat of \n my sister leaked .": "leaked",
+    }
+    assert doc[0:1]._.head.text == "The"
+    for nothing in (doc[1:4], doc[3:4], doc[2:2]):  # no constituent, white space, empty
+        assert nothing._.head is None
+
+
+def test_heads_of_chunks_that_are_no_constituents():
+    doc = doc_of("(NP (NP (DT the) (NN dealer) (POS 's)) (NN boat) (CD 747))")
+    assert doc[2:5]._.head is doc[3:5]._.head is None
+    set_spans(doc, "np_chunks", [("NP", 0, 2), ("NP", 2, 5)])
+    assert [chunk._.head.text for chunk in doc._.np_chunks] == ["dealer", "boat"]
+    assert doc[3:5]._.head is None
+    del doc.spans["constituents"]
+    assert [chunk._.head.text for chunk in doc._.np_chunks] == ["dealer", "boat"]

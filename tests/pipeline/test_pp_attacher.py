@@ -15,7 +15,6 @@ from spacy.training import Example
 from spacy_structlearn.attachment.sites import Site, sites
 from spacy_structlearn.classification.features import symbol
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.doc_arrays import reattached
 from spacy_structlearn.pipeline.extensions import set_spans, site_spans
 from spacy_structlearn.pipeline.pp_attacher import variables
 from spacy_structlearn.pipeline.readers import to_example
@@ -173,18 +172,6 @@ def test_attachments_below_the_confidence_are_not_reported(attacher, nlp):
     assert found == [int(probability >= limit) for probability in probabilities]
 
 
-# --- trees with other attachments -----------------------------------------------------------------
-def test_trees_attached_as_the_doc_says(nlp, attacher):
-    # The trees attach otherwise than the phrases' words want; white space is no part of a tree.
-    wrong = [verb_phrase(*PHRASES["V"][0].split(), "N"), verb_phrase(*PHRASES["N"][2].split(), "V")]
-    doc = attacher(parsed_doc(nlp.vocab, *wrong, space=(0, 3, 9)))
-    right = [verb_phrase(*PHRASES["V"][0].split(), "V"), verb_phrase(*PHRASES["N"][2].split(), "N")]
-    before = doc._.trees
-    assert [str(tree) for tree in reattached(doc)] == [f"(TOP {tree})" for tree in right]
-    assert doc._.trees == before
-    assert reattached(doc, min_confidence=1.0) == before
-
-
 def test_classes_are_variables_of_their_own():
     classes = WordClasses(
         words=np.array(sorted(map(hash_string, ("Forks", "xxxx"))), dtype=np.uint64),
@@ -329,20 +316,6 @@ def test_what_is_given_is_not_moved(attacher, nlp, of):
     (found,) = attacher(doc)._.pp_attachments
     assert (list(doc._.trees), found.label) == (before, "N")
     assert found.prob < 0.5
-
-
-def test_phrases_of_an_earlier_phrase_are_not_moved(nlp):
-    """Their label does not tell the noun."""
-    flat = CHAIN.replace(
-        "(NP (NP (NN soup))\n    (PP (IN with) (NP (NNS noodles))))", "(NP (NN soup))"
-    )
-    flat = flat.replace("(PP (IN in)", "(PP (IN with) (NP (NNS noodles))) (PP (IN in)")
-    doc = parsed_doc(nlp.vocab, flat)
-    found = [Site(1, 2, 3, 4, 3, 5, "N"), Site(1, 4, 5, 6, 5, 7, "N"), Site(1, 6, 7, 8, 7, 9, "V")]
-    set_spans(doc, "pp_attachments", site_spans(found))
-    assert reattached(doc) == doc._.trees
-    set_spans(doc, "pp_attachments", site_spans([found[0], Site(1, 2, 5, 6, 5, 7, "N")]))
-    assert reattached(doc) != doc._.trees
 
 
 # --- training -------------------------------------------------------------------------------------

@@ -17,12 +17,11 @@ from spacy.training import Example
 from spacy.util import registry
 from spacy.vocab import Vocab
 
-from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import srl_stages
 from spacy_structlearn.pipeline.doc_arrays import form_ids
-from spacy_structlearn.pipeline.extensions import frame_spans, set_spans, site_spans
+from spacy_structlearn.pipeline.extensions import frame_spans, set_spans
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
 from spacy_structlearn.pipeline.srl_stages import STAGES, srl_templates
@@ -463,33 +462,6 @@ def test_arguments_within_noun_phrases():
     nlp = trained(sentences)
     found = readable(nlp.get_pipe("srl_labeler")(parsed_doc(nlp.vocab, *sentences)))
     assert found == expected(*sentences)
-
-
-def test_trees_are_read_as_the_phrases_are_attached(labeler, nlp, setting):
-    wrong = (
-        "(S (NP (PRP She)) (VP (VBD ate) (NP (NP (NN pizza)) (PP (IN with) (NP (NNS forks)))))"
-        " (. .))",
-        {},
-    )
-
-    def arguments(prob=None):
-        doc = parsed_doc(nlp.vocab, wrong, YES, wrong, space=(0, 2, 9))
-        if prob is not None:
-            at = [t.i for t in doc if not t.is_space]
-            sites = [Site(*four, four[2], four[3] + 1, "V") for four in (at[1:5], at[8:12])]
-            set_spans(doc, "pp_attachments", site_spans(sites))
-            doc.spans["pp_attachments"].attrs["scores"] = np.full(10, prob, dtype=np.float32)
-        before = doc._.trees
-        found = [[t.split() for t in f[2].split(" | ")] for f in readable(labeler(doc))]
-        assert doc._.trees == before
-        return found
-
-    whole = [["ARG0", "She"], ["ARG1", "pizza", "with", "forks"]]
-    parts = [["ARG0", "She"], ["ARG1", "pizza"], ["ARGM-MNR", "with", "forks"]]
-    assert arguments() == arguments(0.9) == [whole] * 2
-    setting(attachment_confidence=0.8)
-    assert arguments() == arguments(0.7) == [whole] * 2
-    assert arguments(0.9) == [parts] * 2
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,10 @@ from pipeline.parsed import cut_doc, parsed_doc
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_structlearn import ConstituentMatcher, as_dict
-from spacy_structlearn.attachment.sites import NOUN, VERB, sites
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.doc_arrays import DocTrees, reattached
+from spacy_structlearn.pipeline.doc_arrays import DocTrees
 from spacy_structlearn.pipeline.extensions import set_spans
-from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
 
 VOCAB = spacy.blank("en").vocab
@@ -41,20 +39,6 @@ def trees_of(found: DocTrees) -> list[Tree]:
     return found.brackets.trees()
 
 
-def attached(doc: Doc, labels: list[str]) -> Doc:
-    """The Doc with these labels at its sites."""
-    found = []
-    for sentence, tree in zip(doc.sents, doc._.trees, strict=True):
-        at = [token.i for token in sentence if not token.is_space]
-        for site, label in zip(sites(tree, every=True), labels, strict=False):
-            heads = [at[i] for i in site[:4]]
-            end = at[site.end - 1] + 1
-            found.append(site._replace(label=label, start=at[site.start], end=end))
-            found[-1] = found[-1]._replace(**dict(zip(site._fields, heads, strict=False)))
-    set_spans(doc, "pp_attachments", extensions.site_spans(found))
-    return doc
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(TREES, min_size=1, max_size=3), min_size=1, max_size=3),
@@ -66,44 +50,6 @@ def test_trees_of_docs(groups, space):
     assert trees_of(found) == [tree for doc in docs for tree in doc._.trees]
     wanted = [(n, t.i) for n, doc in enumerate(docs) for t in doc if not t.is_space]
     assert [*zip(found.doc_ids, found.positions, strict=True)] == wanted
-
-
-PP = st.builds(
-    lambda noun: Tree("PP", [Tree.leaf("IN", "of"), Tree("NP", [Tree.leaf("NN", noun)])]),
-    st.sampled_from(["men", "tea"]),
-)
-PHRASE = st.sampled_from([Tree.leaf("NN", "men"), Tree.leaf("NNS", "peas")])
-OBJECTS = st.builds(
-    lambda noun, pps: Tree("NP", [Tree("NP", [noun]), *pps]), PHRASE, st.lists(PP, max_size=2)
-)
-CLAUSES = st.builds(
-    lambda noun, pps: Tree("S", [Tree("VP", [Tree.leaf("VBD", "saw"), noun, *pps])]),
-    OBJECTS,
-    st.lists(PP, max_size=2),
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.lists(CLAUSES, min_size=1, max_size=3), min_size=1, max_size=2),
-    st.lists(st.sampled_from([VERB, NOUN]), min_size=6, max_size=6),
-    st.sets(st.integers(0, 9), max_size=2),
-)
-def test_moved_phrases(groups, labels, space):
-    docs = [attached(doc_of(*trees, space=space), labels) for trees in groups]
-    wanted = [tree for doc in docs for tree in reattached(doc, 0.5)]
-    assert trees_of(DocTrees(docs, 0.5)) == wanted
-
-
-def test_a_phrase_is_moved_if_its_attachment_is_sure():
-    doc = attached(doc_of(SLEPT, ATE), [VERB])
-    (before, after) = (trees_of(DocTrees([doc], limit)) for limit in (None, 0.5))
-    assert before == list(doc._.trees)
-    assert str(after[1]) == (
-        "(TOP (S (NP (PRP I)) (VP (VBD ate) (NP (NN rice)) (PP (IN with) (NP (NNS forks))))))"
-    )
-    doc.spans["pp_attachments"].attrs["scores"] = np.full(extensions.span_groups.PP_SITE, 0.4)
-    assert trees_of(DocTrees([doc], 0.5)) == before
 
 
 # --- sentences that were cut ----------------------------------------------------------------------
@@ -125,20 +71,12 @@ def test_pieces_are_trees_of_their_own():
     )
 
 
-def test_phrases_are_moved_within_pieces():
-    doc = attached(cut_doc(VOCAB, SLEPT, ATE, ATE), [VERB, NOUN])
-    (alone,) = reattached(attached(doc_of(ATE), [VERB]))
-    moved = [parse_tree(SLEPT), alone.children[0], parse_tree(ATE)]
-    assert reattached(doc) == (Tree("TOP", [Tree("S", moved)]),)
-    assert [tree.children[0] for tree in trees_of(DocTrees([doc], 0.5))] == moved
-
-
 def test_a_sentence_with_other_brackets_than_those_of_its_pieces_is_whole():
     doc = doc_of(ATE)
     set_spans(doc, "parse_failures", [("cut", 0, len(doc))])
     set_spans(doc, "constituents", [("S", 0, 5), ("VP", 0, 5), ("NP", 1, 3)])
     assert [*extensions.brackets.pieces(doc)] == [*doc.sents]
-    assert trees_of(DocTrees([doc])) == [*doc._.trees] == [*reattached(doc)]
+    assert trees_of(DocTrees([doc])) == [*doc._.trees]
 
 
 # --- brackets -------------------------------------------------------------------------------------
@@ -191,7 +129,6 @@ def test_no_tree_is_invented_for_parts_that_were_not_parsed():
     first, second = doc.sents
     assert first._.parse_string == "(S (NP (NN dog)) (VP (VBZ sleeps)))"
     assert (second._.tree, second._.parse_string, list(second._.constituents)) == (None, "", [])
-    assert [str(tree) for tree in reattached(doc)] == [str(tree) for tree in doc._.trees]
     assert as_dict(doc)["trees"] == [str(parsed._.trees[0])]
     matcher = ConstituentMatcher(VOCAB)
     matcher.add("any", ["__"])
@@ -211,6 +148,6 @@ def test_what_as_doc_loses_is_said():
     assert sentence.as_doc()._.trees == ()
     assert sentence._.tree == doc._.trees[0].children[0]
     with pytest.raises(StructlearnError, match=r"SL020.*as_doc\(\).*do not copy constituents"):
-        reattached(sentence.as_doc())
+        ConstituentMatcher(VOCAB)(sentence.as_doc())
     guide = (Path(__file__).parents[2] / "training/guides/layers.md").read_text(encoding="utf8")
     assert "`sentence.as_doc()` copies no layer" in guide

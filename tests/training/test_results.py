@@ -8,7 +8,7 @@ import pytest
 import srsly
 
 from training import all as results
-from training.common import recording
+from training.common import recording, report
 from training.common.recording import ROOT
 
 clean_commit = recording.clean_commit.__wrapped__  # before the fixture replaces it
@@ -81,3 +81,10 @@ def test_pages_show_the_figures():
     command = [sys.executable, "-m", "training.tables", "--check"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("name", report.PAPERS)
+def test_verdicts(name):
+    found = report.verdicts(name)
+    assert found
+    assert all(found), f"table {found.index(False) + 1} has no verdict"

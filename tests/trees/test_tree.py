@@ -125,3 +125,26 @@ def test_a_node_is_a_leaf_or_a_phrase(make):
 def test_brackets_that_are_no_tree(spans):
     with pytest.raises(StructlearnError, match="SL109"):
         Tree.from_spans(["a", "b", "c"], ["X", "Y", "Z"], spans)
+
+
+@pytest.mark.parametrize(
+    ("direction", "expected"),
+    [
+        ("right", "(NP (DT a) (@NP (JJ b) (@NP (NN c) (NP (NN d) (NN e)))))"),
+        ("left", "(NP (@NP (@NP (DT a) (JJ b)) (NN c)) (NP (NN d) (NN e)))"),
+    ],
+)
+def test_binarize(direction, expected):
+    tree = parse_tree("(NP (DT a) (JJ b) (NN c) (NP (NN d) (NN e)))")
+    assert str(tree.binarize(direction)) == expected
+    with pytest.raises(StructlearnError, match="SL401"):
+        tree.binarize("both")
+
+
+@given(TREES)
+def test_binary_trees_have_the_words_of_the_tree(tree):
+    binary = tree.binarize()
+    assert all(len(node.children) <= 2 for node in binary.subtrees())
+    assert (binary.words(), binary.tags()) == (tree.words(), tree.tags())
+    if not tree.is_leaf:
+        assert set(tree.spans()) <= set(binary.spans())

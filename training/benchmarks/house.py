@@ -17,6 +17,7 @@ circles                groups of modules of the package that import each other, 
 largest_file.python    lines of the longest .py file of the package; largest_file.any: of any file
 files_per_room_max     maximum number of source files in a folder of the package
 readme_kb              size of README.md, 1,000 bytes
+audit.tables           tables on the pages of the papers; audit.open: those without a verdict
 mypy.errors            errors of mypy in the package
 same_output            1 if the built-in pipeline makes the same Docs as the other checkout, of the
                        text and of the gold tokens of dev of EWT, byte for byte
@@ -48,6 +49,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from training.common import report
 from training.common.recording import CORPORA, ROOT, record, show
 
 PACKAGE = "spacy_structlearn"
@@ -226,7 +228,9 @@ def figures() -> Figures:
     tied = circles(ROOT)
     for group in tied:
         print("circle:", *group, sep="\n    ", file=sys.stderr)
-    return {**sizes(ROOT), "circles": len(tied), "mypy.errors": mypy_errors(ROOT)}
+    judged = [judged for name in report.PAPERS for judged in report.verdicts(name)]
+    audit = {"audit.tables": len(judged), "audit.open": judged.count(False)}
+    return {**sizes(ROOT), "circles": len(tied), **audit, "mypy.errors": mypy_errors(ROOT)}
 
 
 def main() -> None:

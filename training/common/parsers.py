@@ -53,7 +53,7 @@ class Model(NamedTuple):
     @property
     def mb(self) -> float:
         """Return the size as shipped: without small probabilities, the others in 16 bits."""
-        return len(self.grammar.compact(default.SMALLEST_PROBABILITY, "float16").to_bytes()) / 1e6
+        return len(self.grammar.compact(*default.COMPACT["constituency_parser"]).to_bytes()) / 1e6
 
 
 def latent_of(grammar: LatentGrammar | SpanGrammar) -> LatentGrammar:

@@ -29,6 +29,8 @@ from training.common.sources import ROOT
 Figures = Mapping[str, Any]
 
 PAGES = ROOT / "training" / "pages"
+PAPERS = ("petrov_klein2007", "smith2007", "srl", "titov_henderson2007", "toutanova2006_pp")
+VERDICTS = ("**Agrees.**", "**Contradicts.**", "**Not in the paper.**")
 FIGURE = re.compile(r"\{([^{}\n]+ [^{}\n ]+)\}")
 
 
@@ -119,6 +121,23 @@ def flat(table: Figures, prefix: str = "") -> dict[str, Any]:
             found |= flat(value, f"{prefix}{key}.")
         else:
             found[f"{prefix}{key}"] = value
+    return found
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+def verdicts(name: str) -> list[bool]:
+    """Return for each table of a page on a paper whether a verdict follows it, before the next
+    table or heading: a paragraph that starts with one of `VERDICTS`.
+    """
+    found: list[bool] = []
+    blocks = (PAGES / f"{name}.md").read_text(encoding="utf8").split("\n\n")
+    heading = True
+    for block in map(str.strip, blocks):
+        if block.startswith("|"):
+            found.append(False)
+        heading = block.startswith("#") or (heading and not block.startswith("|"))
+        if block.startswith(VERDICTS) and found and not heading:
+            found[-1] = True
     return found
 
 

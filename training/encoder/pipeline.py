@@ -31,8 +31,15 @@ from training.common.jackknife import untagged
 from training.common.sources import PACKAGED
 from training.encoder.export import exported, scorers
 from training.encoder.network import load
-from training.pipeline import card, default
-from training.pipeline.default import CONFIGS, META, SMALLEST_ROLE_WEIGHTS, SOURCES, held_out
+from training.pipeline import card
+from training.pipeline.default import (
+    CONFIGS,
+    META,
+    SMALLEST_ROLE_WEIGHTS,
+    SOURCES,
+    held_out,
+    learn_rare_kinds,
+)
 from training.pipeline.rare_kinds import ENCODER
 
 SPLITTER, PARSER = "sentence_splitter", "constituency_parser"
@@ -159,8 +166,7 @@ def main() -> None:
         }
     )
     licences = (PACKAGED / "LICENSES_SOURCES").read_text(encoding="utf8") + ENCODERS["text"]
-    fitting.save(nlp, args.output)
-    nlp = default.with_rare_kinds(args.output, args.corpora, args.work, ())  # the heads
+    learn_rare_kinds(nlp, args.corpora, args.work, ())  # the heads
     fitting.save(nlp, args.output, extra={"LICENSES_SOURCES": licences})
     print(srsly.json_dumps(card.write_card(args.output, read_docs(docs["dev"])), indent=2))
 

@@ -187,10 +187,10 @@ def assembled(bank: Treebank, parts: Language) -> Language:
     Personal data become unknown words.
     """
     tags, trees = parts.get_pipe(TAGGER), parts.get_pipe(PARSER)
-    tags.parameters = tags.parameters.compact("float16", default.SMALLEST_TAG_WEIGHT)
+    tags.parameters = tags.parameters.compact(*default.COMPACT["chain_tagger"])
     grammar = trees.parameters
     grammar = grammar.without_words(set(filter(default.PERSONAL.search, grammar.lexicon.words)))
-    trees.parameters = grammar.compact(default.SMALLEST_PROBABILITY, "float16")
+    trees.parameters = grammar.compact(*default.COMPACT["constituency_parser"])
     config = parts.config.copy()
     config["components"][PARSER].update({**BEHIND_TAGGER, "set_tags": True})
     nlp = default.renewed(parts, config)

@@ -187,8 +187,7 @@ def calibration(pipeline: str, held_out: Path, files: dict[str, Path]) -> tuple[
     nlp: Any = spacy_structlearn.load(pipeline)
     labeler = nlp.get_pipe(COMPONENT)
     labeler.parameters = other.parameters
-    labeler.cfg.update({name: other.cfg[name] for name in ("rolesets", "others")})
-    labeler._set_labels(other.labels)
+    labeler.cfg.update({name: other.cfg[name] for name in ("labels", "rolesets", "others")})
     with nlp.select_pipes(enable=[COMPONENT]):
         examples = list(create_docbin_reader(files["tune"], spans=SPANS)(nlp))
     if nlp.has_pipe(ENCODER):

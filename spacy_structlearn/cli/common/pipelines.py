@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
 
 from ...errors import StructlearnError
 from ...pipeline.storage.built_in import BUILT_IN, directory
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
 HELP = f"Name or path of a pipeline; {BUILT_IN} is the built-in one."
+ModelArgument: TypeAlias = Annotated[str, typer.Argument(metavar="MODEL", help=HELP)]
+ModelOption: TypeAlias = Annotated[str | None, typer.Option(help=HELP)]
 
 
 def load(model: str | None) -> Language:

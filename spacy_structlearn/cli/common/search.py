@@ -1,4 +1,4 @@
-"""Search in files of trees, texts and parsed texts, for `find`."""
+"""Reading files of trees, texts and parsed texts, for `find` and `measure`, and search in them."""
 
 from __future__ import annotations
 
@@ -43,60 +43,25 @@ class Hit(NamedTuple):
     nodes: list[tuple[str | None, str, Span]]
 
 
-class Search:
-    """A search for a pattern in files.
+class Files:
+    """A reader of files with trees, and of texts.
 
     model: the pipeline that parses texts. It is loaded when it is needed. unit: of text files.
     """
 
-    def __init__(self, pattern: str, model: str | None, unit: Unit):
+    def __init__(self, model: str | None, unit: Unit):
         find_msgpack_hooks_once()
         self.model, self.unit = model, unit
         # Which words are white space is the same in all languages.
         self.vocab: Vocab = spacy.blank("xx").vocab
         self.vocab.lex_attr_getters[IS_SPACE] = is_blank  # type: ignore[attr-defined] # stub
-        self.matcher: ConstituentMatcher = ConstituentMatcher(self.vocab)
-        self.names: dict[int, list[str]] = {}
-        for number, dicts in enumerate(tregex.parsed(pattern)):
-            key = f"alternative {number}"
-            self.matcher.add(key, [dicts])
-            nodes = compiled(dicts).nodes
-            self.names[self.vocab.strings[key]] = [node.name for node in nodes if node.is_matched]
 
     @cached_property
     def nlp(self) -> Language:
         """The pipeline."""
         return load(self.model)
 
-    def count(self, path: str) -> int:
-        """Return the number of matches in a file."""
-        return sum(sum(self.matcher.count(docs).values()) for docs in self._docs(path))
-
-    def hits(self, path: str) -> Iterator[Hit]:
-        """Iterate over the matches in a file."""
-        first = 1
-        for docs in self._docs(path):
-            for number, key, nodes in self.matcher.search(docs):
-                doc = self._stored(docs, number) if not isinstance(docs, list) else docs[number]
-                names = (None if name.isdecimal() else name for name in self.names[key])
-                yield Hit(
-                    path,
-                    first + number,
-                    [
-                        (name, label, doc[start:end])
-                        for name, (label, start, end) in zip(names, nodes, strict=True)
-                    ],
-                )
-            first += len(docs)
-
-    @lru_cache(maxsize=1)  # noqa: B019 - there is one search in a process
-    def _stored(self, docs: DocBin, number: int) -> Doc:
-        """Return the text of a Doc in a DocBin."""
-        tokens = docs.tokens[number][:, docs.attrs.index(ORTH)]
-        words: Any = tokens  # spaCy takes hashes of strings, too
-        return Doc(self.vocab, words=words, spaces=docs.spaces[number][:, 0].tolist())
-
-    def _docs(self, path: str) -> Iterator[DocBin | list[Doc]]:
+    def docs(self, path: str) -> Iterator[DocBin | list[Doc]]:
         """Iterate over the Docs of a file, some at a time."""
         name = path.removesuffix(".gz")
         if name.endswith(".spacy"):
@@ -159,3 +124,45 @@ class Search:
         )
         set_spans(doc, CONSTITUENTS, brackets)
         return doc
+
+
+class Search(Files):
+    """A search for a pattern in files. model, unit: see `Files`."""
+
+    def __init__(self, pattern: str, model: str | None, unit: Unit):
+        super().__init__(model, unit)
+        self.matcher: ConstituentMatcher = ConstituentMatcher(self.vocab)
+        self.names: dict[int, list[str]] = {}
+        for number, dicts in enumerate(tregex.parsed(pattern)):
+            key = f"alternative {number}"
+            self.matcher.add(key, [dicts])
+            nodes = compiled(dicts).nodes
+            self.names[self.vocab.strings[key]] = [node.name for node in nodes if node.is_matched]
+
+    def count(self, path: str) -> int:
+        """Return the number of matches in a file."""
+        return sum(sum(self.matcher.count(docs).values()) for docs in self.docs(path))
+
+    def hits(self, path: str) -> Iterator[Hit]:
+        """Iterate over the matches in a file."""
+        first = 1
+        for docs in self.docs(path):
+            for number, key, nodes in self.matcher.search(docs):
+                doc = self._stored(docs, number) if not isinstance(docs, list) else docs[number]
+                names = (None if name.isdecimal() else name for name in self.names[key])
+                yield Hit(
+                    path,
+                    first + number,
+                    [
+                        (name, label, doc[start:end])
+                        for name, (label, start, end) in zip(names, nodes, strict=True)
+                    ],
+                )
+            first += len(docs)
+
+    @lru_cache(maxsize=1)  # noqa: B019 - there is one search in a process
+    def _stored(self, docs: DocBin, number: int) -> Doc:
+        """Return the text of a Doc in a DocBin."""
+        tokens = docs.tokens[number][:, docs.attrs.index(ORTH)]
+        words: Any = tokens  # spaCy takes hashes of strings, too
+        return Doc(self.vocab, words=words, spaces=docs.spaces[number][:, 0].tolist())

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from itertools import dropwhile, groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
+
+import typer
 
 from ...errors import StructlearnError
 from ...trees.brackets import readable
@@ -54,6 +56,11 @@ class Unit(str, Enum):
     file = "file"
 
 
+InputOption: TypeAlias = Annotated[
+    Input | None,
+    typer.Option(help="Format of the input. Default: by the file extension, or else text."),
+]
+UnitOption: TypeAlias = Annotated[Unit, typer.Option(help="How a text file is divided into texts.")]
 MANIFEST = "structlearn-apply.json"  # in a folder that `apply` has written
 INPUTS = {".txt": Input.text, ".text": Input.text, ".jsonl": Input.jsonl, ".spacy": Input.docbin}
 TREES = (".trees", ".mrg")  # also the endings of trees in brackets

@@ -34,6 +34,7 @@ from .brackets import (
 from .chunks import (
     PPAttachment,
     dep_prob,
+    head,
     np_chunk_prob,
     np_chunks,
     np_iob,
@@ -43,7 +44,7 @@ from .chunks import (
     site_spans,
     tag_probs,
 )
-from .phrases_and_clauses import Clause, clauses, phrases
+from .phrases_and_clauses import Clause, clauses, measures, phrases
 from .propositions import Part, Proposition, propositions, to_frame
 from .roles import Frame, FrameArgument, frame_spans, frames, srl
 from .span_groups import (
@@ -85,8 +86,8 @@ def _of_token(getter: Callable[[Span], Any], token: Token) -> Any:
 _OF_SPANS_AND_TOKENS = (labels, parse_string, constituents, children, parent)
 _OF_TOKENS = [update_wrapper(partial(_of_token, of), of) for of in _OF_SPANS_AND_TOKENS]
 OF_SPANS_AND_TOKENS = tuple(getter.__name__ for getter in _OF_SPANS_AND_TOKENS)
-_OF_SPANS = (tree, is_constituent, constituent_prob, np_chunk_prob)
-_OF_PARTS = (clauses, propositions)
+_OF_SPANS = (tree, is_constituent, constituent_prob, np_chunk_prob, head)
+_OF_PARTS = (clauses, propositions, measures)
 GETTERS: dict[type, tuple[Callable, ...]] = {
     Doc: (np_chunks, trees, parse_failures, pp_attachments, frames, span_probs, *_OF_PARTS),
     Span: (*_OF_SPANS_AND_TOKENS, *_OF_SPANS, *_OF_PARTS),

@@ -16,7 +16,7 @@ from ...sequence.layout.encoding import encode
 from .brackets import constituent_prob, parse_failures, trees
 from .chunks import np_chunk_prob, np_chunks, pp_attachments
 from .roles import Frame, frames
-from .span_groups import PP_ROLES
+from .span_groups import PP_ROLES, rounded
 
 # The keys of `as_dict`: those of every Doc, and those of layers that a component has set.
 LAYERS = frozenset(
@@ -111,7 +111,7 @@ def _frame(frame: Frame, number: int, sentence: ShownSentence) -> dict[str, Any]
     return {
         "predicate": _token(frame.predicate[0]),
         "roleset": frame.roleset,
-        "prob": _rounded(frame.prob),
+        "prob": rounded(frame.prob),
         "arguments": [_labelled(a.span, a.label, a.prob) for a in frame.arguments],
         "sentence": number,
         "verb": frame.predicate[0].text,
@@ -129,8 +129,4 @@ def _token(token: Token) -> dict[str, Any]:
 
 
 def _labelled(span: Span, label: str, prob: float | None) -> dict[str, Any]:
-    return _place(span) | {"label": label, "prob": _rounded(prob)}
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+    return _place(span) | {"label": label, "prob": rounded(prob)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from spacy.tokens import Doc, Span, SpanGroup
 
@@ -151,9 +151,13 @@ def constituent_prob(span: Span) -> float | None:
     return float(scores[next(labelled, node.first)])
 
 
-def sentences(doc: Doc) -> Iterator[Span]:
-    """Iterate over the sentences; a Doc without sentence boundaries is one sentence."""
-    return doc.sents if doc.has_annotation("SENT_START") else iter([doc[:]])
+def sentences(part: Doc | Span) -> Iterator[Span]:
+    """Iterate over the sentences of a Doc, or those that a Span overlaps, which is not empty.
+
+    A Doc without sentence boundaries is one sentence.
+    """
+    whole = cast(Doc, part)  # the stub of Span lacks `sents`
+    return whole.sents if part.doc.has_annotation("SENT_START") else iter([part.doc[:]])
 
 
 def pieces(doc: Doc) -> Iterator[Span]:

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
-from ...attachment.sites import NOUN, VERB, Site
+from ...attachment.sites import NOUN, VERB, Site, chunk_head
 from ...errors import StructlearnError
 from ...groups import DEPENDENCIES, NP_CHUNKS, PP_ATTACHMENTS, SENTENCE_STARTS, TAG_CANDIDATES
+from ...trees.heads import COLLINS
 from ...trees.parse import GivenTag
+from .brackets import is_constituent, tree
 from .span_groups import (
     PP_ROLES,
     PP_SITE,
@@ -19,6 +21,7 @@ from .span_groups import (
     group_scores,
     last_starting_by,
     scored_group,
+    words_of,
 )
 
 
@@ -105,12 +108,35 @@ def np_chunk_prob(span: Span) -> float | None:
 
     None if the span is not one of the predicted chunks, or if the scores are missing.
     """
-    group, scores = scored_group(span.doc, NP_CHUNKS)
+    _, scores = scored_group(span.doc, NP_CHUNKS)
+    index = _chunk_at(span)
+    return None if scores is None or index < 0 else float(scores[index])
+
+
+def _chunk_at(span: Span) -> int:
+    """Return the number of the chunk that is exactly this span, -1 if there is none."""
+    group = aligned_group(span.doc, NP_CHUNKS) or SpanGroup(span.doc)
     index = last_starting_by(group, span.start)
-    if scores is None or index < 0:
-        return None
-    same = (group[index].start, group[index].end) == (span.start, span.end)
-    return float(scores[index]) if same else None
+    same = index >= 0 and (group[index].start, group[index].end) == (span.start, span.end)
+    return index if same else -1
+
+
+def head(span: Span) -> Token | None:
+    """Get the head of a constituent, by the head rules of Collins (1999), or of an NP chunk.
+
+    The head of a prepositional phrase is its preposition. That of a chunk that is no constituent is
+    its last noun, number or word. None for other spans and for white space. Never raises.
+    """
+    node = tree(span) if is_constituent(span) else None
+    if node is not None:
+        words = words_of(span)
+        while not node.is_leaf:
+            rank = COLLINS.head_child(node)
+            words = words[sum(len(child.words()) for child in node.children[:rank]) :]
+            node = node.children[rank]
+        return span.doc[words[0]]
+    tags = [token.tag_ for token in span]
+    return None if _chunk_at(span) < 0 else span[chunk_head(tags, 0, len(span))]
 
 
 # --- attachments ----------------------------------------------------------------------------------

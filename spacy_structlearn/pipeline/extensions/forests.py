@@ -110,8 +110,15 @@ def _around(tokens: doc_arrays.Tokens, span: Span) -> doc_arrays.Tokens:
     return tokens.sentences((lasts >= span.start) & (firsts < span.end))
 
 
-def doc_forests(docs: Iterable[Doc], names: Sequence[str], rules: HeadRules) -> Iterator[DocForest]:
-    """Iterate over the trees of some Docs at a time; see `doc_forest`."""
+def forests_of(
+    docs: DocBin | Iterable[Doc], vocab: Vocab, names: Sequence[str], rules: HeadRules
+) -> Iterator[DocForest]:
+    """Iterate over the trees of some Docs at a time; see `doc_forest`. vocab: of the Docs."""
+    if isinstance(docs, DocBin):
+        yield from StoredForests(docs, vocab, rules)
+        return
+    if not isinstance(docs, Iterable):
+        raise StructlearnError("SL141", wanted="Docs", kind=type(docs).__name__)
     held: list[Doc] = []
     n_tokens = 0
     for doc in docs:

@@ -19,7 +19,7 @@ from ...matching.patterns import Pattern, compiled
 from ...matching.search import count, matches
 from ...matching.tregex import parsed
 from ...trees.heads import HeadRules
-from .forests import DocForest, StoredForests, doc_forest, doc_forests
+from .forests import DocForest, doc_forest, forests_of
 from .span_groups import bounds
 
 PatternType: TypeAlias = "str | Sequence[Mapping[str, Any]]"
@@ -144,7 +144,7 @@ class ConstituentMatcher:
         Raises StructlearnError if a Doc has no trees.
         """
         first = 0
-        for trees in self._forests(docs):
+        for trees in forests_of(docs, self.vocab, self._names(), self._rules):
             for number, key, nodes in self._matches(trees):
                 yield first + number, key, nodes
             first += trees.n_docs
@@ -157,17 +157,10 @@ class ConstituentMatcher:
         """
         total = dict.fromkeys(self._rows, 0)
         keys, patterns = self._all_patterns()
-        for trees in self._forests(docs):
+        for trees in forests_of(docs, self.vocab, self._names(), self._rules):
             for key, number in zip(keys, count(trees.forest, patterns), strict=True):
                 total[key] += number
         return total
-
-    def _forests(self, docs: DocBin | Iterable[Doc]) -> Iterable[DocForest]:
-        if isinstance(docs, DocBin):
-            return StoredForests(docs, self.vocab, self._rules)
-        if not isinstance(docs, Iterable):
-            raise StructlearnError("SL141", wanted="Docs", kind=type(docs).__name__)
-        return doc_forests(docs, self._names(), self._rules)
 
     def _matches(self, trees: DocForest) -> Iterator[tuple[int, int, list[tuple[str, int, int]]]]:
         """Iterate over the matches as `search` returns them."""

@@ -1,4 +1,5 @@
-"""Phrases and clauses, read from the constituents of a Doc: `doc._.phrases("NP")`, `doc._.clauses`.
+"""Phrases, clauses and measures, read from the constituents of a Doc: `doc._.phrases("NP")`,
+`doc._.clauses`, `doc._.measures`.
 
 The rules that find clauses are in `roles.clauses`.
 """
@@ -15,10 +16,13 @@ from ...errors import StructlearnError
 from ...glossary import warn_of_unknown
 from ...groups import CONSTITUENTS
 from ...learning.settings import check_argument
+from ...measures.totals import measures_of, totals
 from ...roles.clauses import PlainClause, find_clauses
 from ...roles.propositions import Argument
+from ...trees.heads import COLLINS
 from ...trees.tree import Span as Bracket
 from .brackets import sentences, tree
+from .forests import doc_forest
 from .roles import srl
 from .span_groups import aligned_group, bounds, lower_bound, spans_from, words_of
 
@@ -105,10 +109,9 @@ def clauses(part: Doc | Span) -> tuple[Clause, ...]:
     doc, start, end = bounds(part)
     if CONSTITUENTS not in doc.spans or start == end:
         return ()
-    whole = isinstance(part, Doc) or not doc.has_annotation("SENT_START")
     found = [
         clause
-        for sentence in (sentences(doc) if whole else doc[start:end].sents)  # type: ignore[attr-defined] # missing in its stubs
+        for sentence in sentences(part)
         for clause in _clauses_of(sentence)
         if start <= clause.span.start and clause.span.end <= end
     ]
@@ -151,3 +154,17 @@ def _clause(doc: Doc, tokens: Sequence[int], plain: PlainClause) -> Clause:
         plain.passive,
         plain.agent and span(plain.agent),
     )
+
+
+# --- measures -------------------------------------------------------------------------------------
+def measures(part: Doc | Span) -> dict[str, float]:
+    """Get measures of syntactic complexity by name, of a Doc or of the sentences of a Span.
+
+    These are the counts and indices of Lu (2010), such as "W", "C/T" and "CN/C", and mean depths
+    and lengths, such as "yngve_depth" and "np_length". The trees must have the labels of the Penn
+    Treebank. Empty if no parser has run.
+    """
+    doc, span = bounds(part)[0], part if isinstance(part, Span) else None
+    if aligned_group(doc, CONSTITUENTS) is None:
+        return {}
+    return measures_of(totals(doc_forest([doc], (), COLLINS, span).forest).sum(axis=0))

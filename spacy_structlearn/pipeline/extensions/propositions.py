@@ -7,7 +7,9 @@ a phrase with the same head, it is one part. Trees have the labels of the Penn T
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from spacy.tokens import Doc, Span, Token
@@ -22,7 +24,7 @@ from ...words.lemmas import lemma
 from .brackets import constituent_prob, sentences, tree
 from .phrases_and_clauses import Clause, clauses
 from .roles import Frame, FrameArgument, srl
-from .span_groups import bounds, words_of
+from .span_groups import bounds, rounded, words_of
 
 NOMINAL = labels_of("NN NNS NNP NNPS PRP CD NP WHNP")
 PROPER = labels_of("NNP NNPS")
@@ -80,7 +82,7 @@ class Part(NamedTuple):
             "end": self.span.end_char,
             "head": self.head.text,
             "role": self.role,
-            "prob": _rounded(self.prob),
+            "prob": rounded(self.prob),
         }
 
 
@@ -125,7 +127,7 @@ class Proposition(NamedTuple):
             if isinstance(value, tuple):
                 value = [part.as_dict() for part in value]
             data[name] = str(value) if isinstance(value, (Span, Token)) else value
-        return data | {"prob": _rounded(self.prob)}
+        return data | {"prob": rounded(self.prob)}
 
     def as_row(self) -> dict[str, str]:
         """Return the row of a table, with the texts of the parts: who, did, what, ..., roleset."""
@@ -150,12 +152,11 @@ def propositions(part: Doc | Span, *, nouns: bool = False) -> tuple[Proposition,
     StructlearnError if the frames are malformed.
     """
     doc, start, end = bounds(part)
-    if CONSTITUENTS not in doc.spans:
+    if CONSTITUENTS not in doc.spans or start == end:
         return ()
-    whole = isinstance(part, Doc) or start == end or not doc.has_annotation("SENT_START")
     found = (
         proposition
-        for sentence in (sentences(doc) if whole else doc[start:end].sents)  # type: ignore[attr-defined] # missing in its stubs
+        for sentence in sentences(part)
         for proposition in _Sentence(sentence).propositions(nouns)
         if start <= proposition.predicate.start < end
     )
@@ -196,8 +197,6 @@ class _Sentence:
         self.places = {token: word for word, token in enumerate(self.tokens)}
         self.leaves = [node for node in self.nodes if node.word is not None]
         self.heads: dict[PlacedNode, PlacedNode] = {}
-        # Topmost of a unary chain.
-        self.by_span = {(n.start, n.end): n for n in reversed(self.nodes)}
         self.clauses = {c.verb.i: c for c in (clauses(sentence) if self.nodes else ())}
 
     def propositions(self, nouns: bool) -> Iterator[Proposition]:
@@ -305,15 +304,17 @@ class _Sentence:
         words = [self.places[i] for i in range(span.start, span.end) if i in self.places]
         if not words:
             return None
-        inside = (n for n in self.nodes if n.start >= words[0] and n.end <= words[-1] + 1)
-        node = self.by_span.get((words[0], words[-1] + 1)) or max(
-            inside, key=lambda n: n.end - n.start
-        )
+        node = max(self._within(words[0], words[-1] + 1), key=lambda n: n.end - n.start)
         while node.word is not None and node.label in NOMINAL and node.parent is not None:
             if node.parent.label not in ENGLISH.noun_phrases or self._head(node.parent) is not node:
                 break
             node = node.parent
         return node
+
+    def _within(self, start: int, end: int) -> list[PlacedNode]:
+        """Return the nodes within some words, in pre-order, in which starts never decrease."""
+        first, last = (bisect_left(self.nodes, at, key=attrgetter("start")) for at in (start, end))
+        return [node for node in self.nodes[first:last] if node.end <= end]
 
     def _head(self, node: PlacedNode) -> PlacedNode:
         """Return the head word of a phrase; that of its object for a prepositional phrase."""
@@ -361,9 +362,8 @@ class _Sentence:
         """
         probs = [
             constituent_prob(self.doc[self.tokens[n.start] : self.tokens[n.end - 1] + 1])
-            for n in self.nodes
-            if n.word is None and node.start <= n.start and n.end <= node.end
-            if self._head(n) is self._head(node)
+            for n in self._within(node.start, node.end)
+            if n.word is None and self._head(n) is self._head(node)
         ]
         if prob is None or not probs or None in probs:
             return prob
@@ -412,10 +412,6 @@ class _Sentence:
                     return self.doc[self.tokens[sister.start]]
             node = above
         return None
-
-
-def _rounded(prob: float | None) -> float | None:
-    return None if prob is None else round(prob, 4)
 
 
 def _text(span: Span) -> str:

@@ -174,6 +174,11 @@ def scored_group(doc: Doc, key: str) -> tuple[SpanGroup, NDArray | None]:
     return (SpanGroup(doc), None) if group is None else (group, group_scores(group))
 
 
+def rounded(prob: float | None) -> float | None:
+    """Round a probability for JSON."""
+    return None if prob is None else round(prob, 4)
+
+
 def span_probs(doc: Doc) -> dict[str, list[float]]:
     """Get the probabilities of all span groups of this package that have any, by their key.
 

@@ -20,7 +20,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from inspect import cleandoc
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,9 +35,6 @@ from ...encoder.training import ScorerTraining
 from ...errors import StructlearnError
 from ...learning.settings import check_argument, document, quoted
 from ...learning.training import Trainer
-from ...reading import read_bytes
-from ...serialization import DAMAGE, nested, pack, unpack
-from ...writing import write_bytes
 from ..doc_arrays import copy_with_vectors
 from ..storage.component import StoredComponent, let_be_stored
 from ..storage.word_classes import add_classes
@@ -73,57 +69,6 @@ class _Training(Transient):
         # Keeps the references alive, so that their id() cannot be reused.
         self.seen: dict[int, Doc] = {}
         self.data: list[Any] = []
-
-
-class _Best:
-    """The parameters of a training with the best main score on examples.
-
-    They are in a file beside the checkpoint, so that the training can be resumed.
-    """
-
-    kind: ClassVar[str] = "the best parameters of a training"
-
-    def __init__(
-        self,
-        component: BatchTrainable,
-        trainer: Trainer,
-        examples: Sequence[Example],
-        checkpoint: Path | None,
-    ):
-        self.component, self.trainer, self.examples = component, trainer, examples
-        self.file = None if checkpoint is None else best_file(checkpoint)
-        self.score, self.parameters = -1.0, component.parameters
-
-    def compare(self) -> None:
-        """Compare the current parameters, if it is time."""
-        trainer, component = self.trainer, self.component
-        if self.score < 0 and self.file is not None and self.file.exists():
-            self._read(self.file)
-        if trainer.n_iterations % component.iterations_per_step and not trainer.finished:
-            return
-        component.parameters = trainer.parameters()
-        score = component.main_score_on(list(self.examples))
-        if score >= self.score:
-            self.score, self.parameters = score, component.parameters
-            if self.file is not None:
-                data = nested(self.parameters.to_bytes())
-                fields = {"identity": trainer.identity(), "score": score, "parameters": data}
-                write_bytes(self.file, pack(self.kind, 1, fields))
-
-    def _read(self, file: Path) -> None:
-        data = read_bytes(file)
-        try:
-            _, fields = unpack(data, self.kind, {1})
-            if fields["identity"] == self.trainer.identity():
-                self.parameters = type(self.parameters).from_bytes(fields["parameters"].tobytes())
-                self.score = float(fields["score"])
-        except DAMAGE as error:
-            raise StructlearnError("SL085", path=file, problem=f"{error}".rstrip(".")) from error
-
-
-def best_file(checkpoint: Path) -> Path:
-    """Return the file of the best parameters, beside a checkpoint."""
-    return checkpoint.with_suffix(".best")
 
 
 class BatchTrainable(StoredComponent):
@@ -376,12 +321,22 @@ class BatchTrainable(StoredComponent):
         trainer = training.trainer
         if trainer is None:
             raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
-        if dev:
-            best = _Best(self, trainer, dev, options.get("checkpoint"))
-            trainer.run(after_step=best.compare, **options)
-            self.parameters = best.parameters
-        else:
-            self.parameters = trainer.run(**options)
+        kind = type(self.parameters)
+
+        def compare() -> None:
+            """Keep the current parameters, if it is time and they have the best score."""
+            if trainer.n_iterations % self.iterations_per_step and not trainer.finished:
+                return
+            self.parameters = trainer.parameters()
+            score = self.main_score_on(list(dev))
+            if trainer.best is None or score >= trainer.best[0]:
+                trainer.best = score, self.parameters
+
+        self.parameters = trainer.run(after_step=compare if dev else None, **options)
+        if trainer.best is not None:
+            _, best = trainer.best
+            is_stored = isinstance(best, np.ndarray)  # in a training that was resumed
+            self.parameters = kind.from_bytes(best.tobytes()) if is_stored else best
         self._intern()
         return trainer.value
 

@@ -30,7 +30,7 @@ from ..readers import with_gold_tokens
 from ..sentence_splitter import SentenceSplitter
 from ..storage import digests
 from ..token_encoder import TokenEncoder
-from .batch_trainable import BatchTrainable, best_file
+from .batch_trainable import BatchTrainable
 from .cross_prediction import annotated
 
 
@@ -80,7 +80,6 @@ def train(
             _save(nlp, place, {})
             for file in (_checkpoint(place, name) for name in losses):
                 file.unlink(missing_ok=True)
-                best_file(file).unlink(missing_ok=True)
         return nlp
 
 
@@ -216,7 +215,6 @@ def _fit(
             if checkpoints is not None:
                 checkpoint = _checkpoint(checkpoints, name)
                 tidy(checkpoint)
-                tidy(best_file(checkpoint))
             losses[name] = _fit_component(
                 name,
                 component,

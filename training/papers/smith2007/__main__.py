@@ -13,7 +13,8 @@ sentences, with both feature sets. `q0` uses other base distributions,
 `q0_wide` the same with further values of c, `input_only` input-only features, and `curves` fewer
 sentences. `test` evaluates the models with the best F1 on tuning data once on the test data.
 `times` measures training times in one process at a time, and includes CRFsuite if it is installed.
-`sampled`: see sampled.py. A part needs the results of earlier parts.
+`sampled`, `nce`, `tagging`: see sampled.py, ranking.py and tagging.py. A part needs the results of
+earlier parts.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tqdm import tqdm
 from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.writing import write_bytes
 from training.common.command import options, run_parts
-from training.papers.smith2007 import models, report, sampled, times
+from training.papers.smith2007 import models, ranking, report, sampled, tagging, times
 from training.papers.smith2007.models import Grid
 
 NAME = "smith2007"
@@ -166,7 +167,7 @@ def time_figures(args: argparse.Namespace) -> dict[str, Any]:
 
 # --- the run --------------------------------------------------------------------------------------
 def main() -> None:
-    names = [*GRIDS, "test", "times", "sampled"]
+    names = [*GRIDS, "test", "times", "sampled", "nce", "tagging"]
     parser = options(__doc__, "corpora", "work", "jobs", only=names)
     parser.add_argument("--c", type=float, help="one strength of the grids; default: all")
     args = parser.parse_args()
@@ -184,8 +185,10 @@ def main() -> None:
         "test": lambda: test_figures(args),
         "times": lambda: time_figures(args),
         "sampled": lambda: sampled.figures(args.corpora),
+        "nce": lambda: ranking.figures(args.corpora),
+        "tagging": lambda: tagging.figures(args.corpora),
     }
-    chosen = ["grids", *(name for name in only if name in parts)]
+    chosen = [*(["grids"] * any(n in GRIDS for n in only)), *(n for n in only if n in parts)]
     run_parts(NAME, parts, chosen, page=True, write=report.plot)
 
 

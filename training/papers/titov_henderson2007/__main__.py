@@ -18,6 +18,8 @@ beyond        one setting at a time, on EWT's tuning documents; --sweeps selects
 seeds         the selected settings with other seeds, on EWT; only with --only
 wsj_seeds     the same on the WSJ sample, which has 48 test sentences
 jackknifed    training on jackknifed tags; only with --only
+paper_training  the training of the paper with five seeds, gold tags; only with --only
+spreads       other spreads of the weights of `artificial`; only with --only
 
 On EWT, settings are selected on the documents of `ewt/tune.txt`, by networks trained on the rest of
 train. The selected models are trained on all of train and scored on dev. WSJ is the sample, split
@@ -36,7 +38,7 @@ from functools import partial
 
 from training.common.command import bound, options, run_parts
 from training.common.scoring import Figures
-from training.papers.titov_henderson2007.artificial import artificial
+from training.papers.titov_henderson2007.artificial import artificial, spreads
 from training.papers.titov_henderson2007.cpu import cpu
 from training.papers.titov_henderson2007.models import Short
 from training.papers.titov_henderson2007.parsing import (
@@ -45,6 +47,7 @@ from training.papers.titov_henderson2007.parsing import (
     beyond,
     full,
     jackknifed,
+    paper_training,
     parsing,
     rerank,
     seeds,
@@ -63,8 +66,10 @@ PARTS: dict[str, Callable[[Short], Iterator[Figures]]] = {
     "seeds": partial(seeds, corpus="ewt"),
     "wsj_seeds": partial(seeds, corpus="wsj"),
     "jackknifed": jackknifed,
+    "paper_training": paper_training,
+    "spreads": spreads,
 }
-OPTIONAL = ("seeds", "wsj_seeds", "jackknifed")  # only with --only
+OPTIONAL = ("seeds", "wsj_seeds", "jackknifed", "paper_training", "spreads")  # only with --only
 
 
 def main() -> None:

@@ -41,6 +41,7 @@ from training.papers.titov_henderson2007.networks import (
     BEAM,
     N_ELEMENTS,
     N_LABELS,
+    SPREADS,
     STATE_SIZE,
     BeliefNetwork,
     Floats,
@@ -54,6 +55,13 @@ from training.papers.titov_henderson2007.networks import (
 )
 
 EXPERIMENTS = 10
+# Other spreads of recurrent, input and output weights, with fewer experiments.
+OTHER_SPREADS = {
+    "outputs_2": (3.0, 0.5, 2.0),
+    "recurrent_1_5": (1.5, 0.5, 4.0),
+    "inputs_2": (3.0, 2.0, 4.0),
+}
+SPREAD_EXPERIMENTS = 4
 FULLY_UPDATED = 1  # experiments that also train the mean field of eq. 7, which is slow
 PIECE = 50  # elements
 PIECES = {"train": 400, "dev": 100, "test": 200}
@@ -76,16 +84,18 @@ class Task(NamedTuple):
     drawn: int
 
 
-def draw(number: int, limit: int | None = None) -> Task:
+def draw(
+    number: int, limit: int | None = None, spreads: tuple[float, float, float] = SPREADS
+) -> Task:
     """Draw networks and sequences until the development sequence satisfies footnote 3.
 
-    limit: use only this many pieces of each part.
+    limit: use only this many pieces of each part. spreads: of the weights.
     """
     rng = np.random.default_rng([2007, number])
     drawn = 0
     while True:
         drawn += 1
-        network = BeliefNetwork.random(rng)
+        network = BeliefNetwork.random(rng, spreads)
         parts = {
             name: network.sample(n if limit is None else min(n, limit), PIECE, rng)
             for name, n in PIECES.items()
@@ -524,3 +534,24 @@ def artificial(run: Short) -> Iterator[Figures]:
             experiments.append(figures)
             yield under(f"artificial.experiments.{number}", figures)
     yield under("artificial", summary(experiments))
+
+
+def spreads(run: Short) -> Iterator[Figures]:
+    """Yield accuracies and reductions of errors for networks with other spreads of weights."""
+    for name, own in OTHER_SPREADS.items():
+        found = []
+        for number in range(SPREAD_EXPERIMENTS):
+            task = draw(number, run.limit, own)
+            test, rng = task.parts["test"], np.random.default_rng([2007, number, 1])
+            answers = {
+                "unigram": unigram(task.parts["train"], test.elements),
+                "gibbs": gibbs(task.network, test.elements, rng).argmax(axis=2),
+            }
+            for means in MEANS:
+                model = learn(means, task.parts, LEARNING[""]).model
+                answers[means] = label(model, test.elements)
+            found.append({f"{key}.acc": test.accuracy(ids) for key, ids in answers.items()})
+        mean = {key: float(np.mean([one[key] for one in found])) for key in found[0]}
+        wins = sum(one["mf.acc"] > one["nn.acc"] for one in found)
+        figures = mean | reductions(mean, "") | {"mf_wins": wins, "n": len(found)}
+        yield under(f"artificial.spreads.{name}", figures)

@@ -55,9 +55,11 @@ class BeliefNetwork:
     element_outputs: Floats
 
     @classmethod
-    def random(cls, rng: np.random.Generator) -> BeliefNetwork:
-        """Draw weights from normal distributions around 0."""
-        recurrent, inputs, outputs = SPREADS
+    def random(
+        cls, rng: np.random.Generator, spreads: tuple[float, float, float] = SPREADS
+    ) -> BeliefNetwork:
+        """Draw weights from normal distributions around 0 with these standard deviations."""
+        recurrent, inputs, outputs = spreads
         return cls(
             rng.normal(0, recurrent, (STATE_SIZE, STATE_SIZE)),
             rng.normal(0, inputs, (N_LABELS, STATE_SIZE)),

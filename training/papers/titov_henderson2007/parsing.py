@@ -52,6 +52,7 @@ CANDIDATES: dict[str, dict[str, ISBNSettings]] = {
     },
 }
 SEEDS = {"ewt": (0, 1, 2), "wsj": (0, 1, 2, 3, 4)}  # the sample has 48 test sentences
+PAPER_SEEDS = (0, 1, 2, 3, 4)
 # Settings that belong to an optimizer.
 SCHEDULE = ("optimizer", "batch_size", "learn_rate", "weight_decay")
 SCHEDULE += ("averages", "validation", "max_iterations")
@@ -98,11 +99,14 @@ def candidates(run: models.Short, corpus: str, name: str) -> dict[str, float]:
 
 def f1_on(run: models.Short, corpus: str, train: str, settings: ISBNSettings, split: str) -> float:
     """Train on one part and return F1 on another, with the main input tags."""
+    return _score(run, corpus, train, settings, split, models.MAIN_TAGS[corpus]).f1
+
+
+def _score(
+    run: models.Short, corpus: str, train: str, settings: ISBNSettings, split: str, kind: str
+) -> EvalbScore:
     model, _ = run.model(corpus, train, settings)
-    result, _ = models.evaluated(
-        run, DerivationParser(model), corpus, split, models.MAIN_TAGS[corpus]
-    )
-    return result.f1
+    return models.evaluated(run, DerivationParser(model), corpus, split, kind)[0]
 
 
 def chosen(run: models.Short, corpus: str, name: str) -> ISBNSettings:
@@ -168,26 +172,50 @@ def difference(first: EvalbScore, second: EvalbScore) -> Figures:
 
 def seeds(run: models.Short, corpus: str) -> Iterator[Figures]:
     """Yield figures of the chosen settings with other seeds."""
-    _, _, train, test = models.PARTS[corpus]
-    own = {
-        name: [replace(chosen(run, corpus, name), seed=seed) for seed in SEEDS[corpus]]
-        for name in MEANS
-    }
-    run.prepare(Plan(corpus, train, one) for settings in own.values() for one in settings)
+    settings = {name: chosen(run, corpus, name) for name in MEANS}
     prefix = f"{corpus}{run.longest}.seeds"
-    found = {
-        name: [f1_on(run, corpus, train, one, test) for one in settings]
-        for name, settings in own.items()
+    yield from _by_seed(run, corpus, settings, SEEDS[corpus], models.MAIN_TAGS[corpus], prefix)
+
+
+def paper_training(run: models.Short) -> Iterator[Figures]:
+    """Yield figures of the training of the paper with gold tags, on EWT, by seeds."""
+    settings = {name: settings_of(PAPER, name) for name in MEANS}
+    prefix = "paper_training.ewt.gold_tags"
+    yield from _by_seed(run, "ewt", settings, PAPER_SEEDS, "gold_tags", prefix)
+
+
+def _by_seed(
+    run: models.Short,
+    corpus: str,
+    settings: Mapping[str, ISBNSettings],
+    numbers: Sequence[int],
+    kind: str,
+    prefix: str,
+) -> Iterator[Figures]:
+    """Yield means over seeds of both approximations. p is of the sentences of all seeds."""
+    _, _, train, test = models.PARTS[corpus]
+    own = {name: [replace(one, seed=n) for n in numbers] for name, one in settings.items()}
+    run.prepare(Plan(corpus, train, one) for plans in own.values() for one in plans)
+    scores = {
+        name: [_score(run, corpus, train, one, test, kind) for one in plans]
+        for name, plans in own.items()
     }
+    found = {name: np.array([score.f1 for score in own]) for name, own in scores.items()}
     for name, values in found.items():
-        sd = float(np.std(values, ddof=1))
-        figures = {"f1": values, "mean_f1": float(np.mean(values)), "sd_f1": sd}
-        yield under(f"{prefix}.{name}", figures)
-    ahead = [b - a for a, b in zip(found["nn"], found["mf"], strict=True)]
-    yield {
-        f"{prefix}.mf_minus_nn_f1": float(np.mean(ahead)),
-        f"{prefix}.mf_wins": sum(x > 0 for x in ahead),
-    }
+        figures = {"f1": values.tolist(), "mean_f1": float(values.mean())}
+        yield under(f"{prefix}.{name}", figures | {"sd_f1": float(values.std(ddof=1))})
+    ahead = found["mf"] - found["nn"]
+    # A sentence is drawn with its parses by all seeds.
+    counts = [sum(map(bracket_counts, scores[name])) for name in ("nn", "mf")]
+    yield under(
+        prefix,
+        {
+            "mf_minus_nn_f1": float(ahead.mean()),
+            "mf_wins": int((ahead > 0).sum()),
+            "mf_over_nn_error_reduction": float(100 * ahead.mean() / (100 - found["nn"].mean())),
+            "mf_nn_p": paired_bootstrap(*counts),
+        },
+    )
 
 
 def jackknifed(run: models.Short) -> Iterator[Figures]:

@@ -7,7 +7,7 @@ tune. Then they are retrained on both with the selected structure, d and l2, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from time import process_time
 from typing import Any
@@ -72,6 +72,11 @@ COMPARED = (
     ("bn.1", "minimal.bn"),
     ("loglinear", "minimal.loglinear"),
 )
+
+GAP = {
+    "hybrid_bn": BayesNetSettings(structure="search", fit_d="conditional", n_d="many"),
+    "loglinear": LogLinearSettings(templates=PAIRS, l2=CORE_L2),
+}
 
 Model = Any  # a BayesNet or a LogLinear
 
@@ -235,6 +240,28 @@ def extra(corpus: Corpus, prefix: str = "") -> dict[str, Any]:
             LogLinearSettings(templates=templates, l2=EXTRA_L2, tolerance=EXTRA_TOLERANCE),
         )
     return report.close()
+
+
+def gap(corpus: Corpus) -> Iterator[dict[str, Any]]:
+    """Yield accuracies on dev by the number of training items, and how far hybrid networks are
+    behind log-linear models. Every 8th, 4th or 2nd document of train and tune is read, or all.
+
+    Log-linear models have all pairs of features, which is as good as the searched templates.
+    """
+    chosen = corpus.select(GILDEA_JURAFSKY)
+    documents = sorted({*corpus.train.documents, *corpus.tune.documents})
+    for share in (8, 4, 2, 1):
+        known = set(documents[::share])
+        train, tune = (part.take(np.isin(part.documents, list(known))) for part in chosen[:2])
+        n = len(train.labels) + len(tune.labels)
+        dev, found = (tune.table, tune.labels), {}
+        for name, settings in GAP.items():
+            model = fit(settings, train.table, train.labels, dev=dev)
+            right = score_labels(chosen.test.labels, model.predict(chosen.test.table))
+            found[name] = 100 * right.accuracy
+        found["gap"] = found["loglinear"] - found["hybrid_bn"]
+        found["standard_error"] = 100 * right.standard_error
+        yield {f"gap.{n}.{key}": value for key, value in found.items()}
 
 
 def both(corpus: Corpus, prefix: str) -> dict[str, Any]:
