@@ -29,6 +29,9 @@ FEW |= dict.fromkeys(("rounds", "merge_iterations", "smooth_iterations", "min_wo
 FEW |= {"state_size": 8, "buckets": 2**12}
 
 
+BEFORE_TAGS = ("sentence_splitter", "chain_tagger", "constituency_parser")
+
+
 def with_few_steps(block):
     """The block with little effort; `rounds = 0` stays."""
     for name, value in block.items():
@@ -60,6 +63,8 @@ def test_every_learner_trains_as_printed(name, learner):
     nlp = load_model_from_config(config)
     pipe = nlp.get_pipe(name)
     found = components.examples(Component(name, model), nlp, 12)
+    for example in found if name not in BEFORE_TAGS else ():
+        example.predicted = example.reference.copy()  # with tags and trees
     nlp.initialize(lambda: found)
     for _ in range(2):
         losses = pipe.update(found)
