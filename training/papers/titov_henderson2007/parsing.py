@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -16,8 +15,8 @@ from tqdm import tqdm
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.isbn.decode import DerivationParser
-from spacy_structlearn.isbn.derivation import encode
 from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.reranking import Reranker
 from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
@@ -260,10 +259,11 @@ class Lists:
         self.brackets = self._placed([len(tree.spans()) - 1 for tree, _ in flat], 0.0)
         self.joint: dict[str, NDArray[np.float64]] = {}
 
-    def add(self, name: str, model: ISBN, threads: int) -> None:
+    def add(self, name: str, model: ISBN) -> None:
         """Add the log-probabilities of a network."""
         trees = [tree for own in self.trees for tree in own]
-        self.joint[name] = self._placed(joint_log_probabilities(model, trees, threads), -np.inf)
+        scores = Reranker(model, max(K), 1.0).log_probabilities(trees)
+        self.joint[name] = self._placed(scores, -np.inf)
 
     def _placed(self, values: Any, nothing: float) -> NDArray[np.float64]:
         table = np.full(self.shape, nothing)
@@ -302,25 +302,6 @@ class Lists:
         return self.f1(np.argmax(np.where(present, own, -1.0), axis=1))
 
 
-def joint_log_probabilities(model: ISBN, trees: Sequence[Tree], threads: int) -> NDArray[Any]:
-    """Return log P(tree, words) of normalised trees by their canonical derivations, in nats.
-
-    The result, float64 (N), is -inf for trees with an unknown tag or label.
-    """
-    derivations, encoded = encode(trees, model.symbols)
-    network, weights = model.network(), model.weights.astype(np.float64)
-
-    def run(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        return network.log_likelihoods(weights, *derivations.arrays, numbers)
-
-    with ThreadPoolExecutor(threads) as pool:
-        shards = np.array_split(np.arange(len(encoded)), 4 * threads)
-        values = np.concatenate(list(pool.map(run, shards)))
-    scores = np.full(len(trees), -np.inf)
-    scores[encoded] = values + model.signature_scores(derivations)
-    return scores
-
-
 class Setting(NamedTuple):
     """Settings of a reranker."""
 
@@ -339,11 +320,12 @@ def k_best_lists(run: models.Short, parser: ChartParser, split: str, kind: str) 
         words = tree.words()
         own = None if tags is None else tags[number]
         parses = parser.k_best(words, max(K), own)
-        found.append([(_normal(parse.tree(words)), parse.log_probability) for parse in parses])
+        found.append([(normal(parse.tree(words)), parse.log_probability) for parse in parses])
     return Lists(gold, found, PUNCTUATION["ewt"])
 
 
-def _normal(tree: Tree) -> Tree:
+def normal(tree: Tree) -> Tree:
+    """Return the tree as it is trained on."""
     found = normalize(tree)
     assert found is not None
     return found
@@ -368,7 +350,7 @@ def reranked(
         for kind in kinds:
             made = k_best_lists(run, parser, split, kind)
             for name, model in own.items():
-                made.add(name, model, run.jobs)
+                made.add(name, model)
             lists[split, kind] = made
     for kind in kinds:
         tune, dev = lists[choose, kind], lists[test, kind]
