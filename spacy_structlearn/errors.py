@@ -303,8 +303,8 @@ MESSAGES = {
     "{text!r} have {found}: they are of another encoder. Put the token_encoder in front of it that "
     "{component!r} was trained with, or train it on these vectors from scratch, after "
     "nlp.get_pipe({component!r}).reinitialise = True.",
-    "SL198": "{component!r} finds trees by derivations, which an encoder cannot score. Set encoder "
-    "to false, or choose a grammar, such as LatentGrammar.",
+    "SL198": "{component!r} finds trees by derivations, which cannot be scored by an encoder nor "
+    "reranked. Set encoder to false and rerank to 0, or choose a grammar, such as LatentGrammar.",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
     "SL201": "The template {text!r} is malformed. Write column[offset], or several joined by |, "
     "for example TAG[-1]|TAG[0]; write bias for the predicate that is always true.",

@@ -22,18 +22,15 @@ MOST_WORDS = 400
 """In longer sentences, which are hardly ever sentences, a tree is found by breaking cycles."""
 _ROOT_COST = 1e3  # so that only one word is a root
 _NEVER = -1e9
+LEAST = 1e-9  # probability of a choice
 POWER = 0.5  # of the probabilities of trees, which makes them flatter
-FAR = 2.0  # in nats, how much less probable than the first one a tree may be
 
 
 def likely(parses: Sequence[Parse]) -> list[tuple[Parse, float]]:
-    """Return the parses of a sentence that are not much less probable than the first, and weights.
-
-    A weight is the probability over that of the most probable parse, to the power `POWER`.
-    """
-    kept = [p for p in parses if p.log_probability > parses[0].log_probability - FAR]
-    best = max((p.log_probability for p in kept), default=0.0)
-    return [(p, exp(POWER * (p.log_probability - best))) for p in kept]
+    """Return the probable trees of a sentence with weights: the probability of each over that of
+    the most probable one, to the power `POWER`."""
+    best = max((p.log_probability for p in parses), default=0.0)
+    return [(p, exp(POWER * (p.log_probability - best))) for p in parses]
 
 
 class Arcs(NamedTuple):
@@ -57,8 +54,25 @@ def summed(dependents: Numbers, heads: Numbers, weights: NDArray, n_words: int) 
     begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
     own = keys[begins] // n_words if len(begins) else keys[:0]
     sums = np.add.reduceat(weights[order], begins) if len(begins) else np.empty(0)
-    totals = np.bincount(own, sums, minlength=n_words)
-    return Arcs(own, keys[begins] % max(n_words, 1), order[begins], sums / totals[own])
+    return Arcs(own, keys[begins] % max(n_words, 1), order[begins], sums / _totals(own, sums))
+
+
+def pooled_arcs(arcs: Arcs, others: NDArray, weights: Sequence[float]) -> Arcs:
+    """Return the arcs with the weights of a log-linear pool.
+
+    others: (n_arcs, n_labels), by itself, of each arc in another model, the probabilities of no arc
+        and of labels. The odds are those of the arcs of a word.
+    weights: of the logarithms of the weights and of these odds.
+    """
+    no_arc = others[:, 0]
+    odds = np.log((1.0 - no_arc).clip(LEAST)) - np.log(no_arc.clip(LEAST))
+    sums = np.exp(weights[0] * np.log(arcs.weights.clip(LEAST)) + weights[1] * odds)
+    return arcs._replace(weights=sums / _totals(arcs.dependents, sums))
+
+
+def _totals(own: Numbers, sums: NDArray) -> NDArray:
+    """Return the sum of the same word for each row."""
+    return np.bincount(own, sums)[own]
 
 
 def best_trees(arcs: Arcs, offsets: Numbers, fallback: Numbers) -> NDArray[np.int64]:

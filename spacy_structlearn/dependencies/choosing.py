@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..trees.nodes import Numbers
+from .arcs import LEAST
 from .features import HEAD, LABEL, SISTER, Choices, Columns
 from .phrases import PhraseTrees, gold_heads
 
 YES, NO = "yes", "no"
 """The labels of the first two stages."""
-LEAST = 1e-9  # probability of a choice
 
 Score = Callable[[str, Columns], NDArray[np.float64]]
 """Returns the probability of YES of each row of a stage."""
@@ -132,18 +132,10 @@ def gold_choices(
     heads: the head of each word, a root's is itself; -1 if it is not known. labels: of the words;
     None for arcs that are not to be learned. Children whose head is no sister are left out.
     """
-    choices = Choices(phrases)
-    kids, above = phrases.children, choices.above
-    words = gold_heads(phrases, heads)
-    main = words[above]
-    is_head = (main >= phrases.starts[kids]) & (main < phrases.stops[kids])
-    head = np.full(phrases.n, -1, dtype=np.int64)
-    head[above[is_head]] = np.flatnonzero(is_head)
-    known = np.flatnonzero(main >= 0)
+    choices, kids = Choices(phrases), phrases.children
+    words, is_head, head, places, sisters = _gold_pairs(phrases, heads)
+    known = np.flatnonzero(words[choices.above] >= 0)
     found = {HEAD: (_rows(choices.heads(), known), _answers(is_head[known]))}
-    places, sisters = pairs_of(phrases, head)
-    kept = (head[above[places]] >= 0) & (words[kids[places]] >= 0)
-    places, sisters = places[kept], sisters[kept]
     right = heads[words[kids[places]]] == words[kids[sisters]]
     arcs = places[right], sisters[right]
     reached = np.zeros(len(kids), dtype=bool)
@@ -156,6 +148,41 @@ def gold_choices(
     columns = choices.labels(arcs[0][named], arcs[1][named], head, words)
     found[LABEL] = columns, [label for label in own if label is not None]
     return found
+
+
+def _gold_pairs(phrases: PhraseTrees, heads: Numbers) -> tuple[NDArray, ...]:
+    """Get the head words of phrases, whether each child is the head child, the place of that child,
+    and the pairs of children and sisters whose head words are known."""
+    kids, above = phrases.children, phrases.parents[phrases.children]
+    words = gold_heads(phrases, heads)
+    main = words[above]
+    is_head = (main >= phrases.starts[kids]) & (main < phrases.stops[kids])
+    head = np.full(phrases.n, -1, dtype=np.int64)
+    head[above[is_head]] = np.flatnonzero(is_head)
+    places, sisters = pairs_of(phrases, head)
+    known = words[kids] >= 0
+    kept = (head[above[places]] >= 0) & known[places] & known[sisters]
+    return words, is_head, head, places[kept], sisters[kept]
+
+
+def arc_sites(dependents: Numbers, heads: Numbers) -> NDArray[np.int64]:
+    """Return the sites of arcs: the dependent, the head if it is to the left, and if to the right.
+
+    heads: of the dependents; that of a root is itself, and there is no head in its site.
+    """
+    sides = [np.where(left, heads, -1) for left in (heads < dependents, heads > dependents)]
+    return np.stack([dependents, *sides], axis=1)
+
+
+def gold_arcs(phrases: PhraseTrees, heads: Numbers) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the sites of gold arcs, of the other possible arcs in the trees and of each word as a
+    root; and which are gold. heads: see `gold_choices`."""
+    words, *_, places, sisters = _gold_pairs(phrases, heads)
+    kids, every = words[phrases.children], np.flatnonzero(heads >= 0)
+    own = np.concatenate([kids[places], every, every])
+    other = np.concatenate([kids[sisters], heads[every], every])
+    own, other = np.unique(np.stack([own, other]), axis=1)
+    return arc_sites(own, other), heads[own] == other
 
 
 def _rows(columns: Columns, rows: Numbers) -> Columns:

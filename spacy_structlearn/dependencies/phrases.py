@@ -96,30 +96,22 @@ def _tops(nodes: TreeNodes, kept: Numbers) -> Numbers:
 
 
 def gold_heads(phrases: PhraseTrees, heads: Numbers) -> NDArray[np.int64]:
-    """Return the head word of each phrase in a dependency tree, -1 where it is not known.
+    """Return the head word of each phrase in a dependency tree, -1 where there is none.
 
     heads: of each word, in words of all trees; a root is its own head, -1 is unknown. The head of a
-    phrase is the word highest in the dependency tree among those whose head is outside.
+    phrase is its only word whose head is outside. Phrases with several such words, as wrong trees
+    have, are none of the dependency tree: what depends on what in them is not to be learned.
     """
-    words = np.arange(len(heads))
-    depths, above = np.zeros(len(heads), dtype=np.int64), np.where(heads < 0, words, heads)
-    at = above
-    for _ in range(len(heads)):
-        if not (moved := at != above[at]).any():
-            break
-        depths += moved
-        at = above[at]
-    size = len(heads) + 1
-    best = np.full(phrases.n, size * size)
-    places, own = phrases.leaves.copy(), words
-    known = heads >= 0
-    places, own = places[known], own[known]
+    counts, found = np.zeros(phrases.n, dtype=np.int64), np.full(phrases.n, -1)
+    own = np.flatnonzero(heads >= 0)
+    places = phrases.leaves[own]
     while len(own):
         inside = (heads[own] >= phrases.starts[places]) & (heads[own] < phrases.stops[places])
-        out = ~inside | (heads[own] == own)
-        np.minimum.at(best, places[out], depths[own[out]] * size + own[out])
-        places = phrases.parents[places]
         # The head of a word that is inside a phrase is inside of all above.
+        out = ~inside | (heads[own] == own)
+        np.add.at(counts, places[out], 1)
+        found[places[out]] = own[out]
+        places = phrases.parents[places]
         further = (places >= 0) & out
         places, own = places[further], own[further]
-    return np.where(best < size * size, best % size, -1)
+    return np.where(counts == 1, found, -1)

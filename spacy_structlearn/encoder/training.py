@@ -85,8 +85,8 @@ class ScorerTraining:
             self.scorer = SiteScorer.untrained(sorted(found), width, slots)
             self.scorer.weights = 0.5, 0.5  # both models learn the same data
 
-    def step(self) -> None:
-        """Pass through all examples."""
+    def step(self, rate: float = 1.0) -> None:
+        """Pass through all examples. rate: the learning rate, over the usual one."""
         if self.scorer is None or not self._parts:
             return
         arrays = {name: array.copy() for name, array in self.scorer.arrays().items()}
@@ -94,15 +94,16 @@ class ScorerTraining:
         order = self._draw.permutation(len(self._parts))
         sizes = np.array([len(self._parts[number].labels) for number in order])
         for batch in np.split(order, np.flatnonzero(np.diff(sizes.cumsum() // SITES)) + 1):
-            self._descend(self.scorer, [self._parts[number] for number in batch])
+            self._descend(self.scorer, [self._parts[number] for number in batch], rate)
 
-    def _descend(self, scorer: SiteScorer, batch: Sequence[SiteExamples]) -> None:
+    def _descend(self, scorer: SiteScorer, batch: Sequence[SiteExamples], rate: float) -> None:
         gradient = _gradient(scorer, batch)
         for name, array in scorer.arrays().items():
             if self._origin is not None:
                 gradient[name] += self.strength * (array - getattr(self._origin, name))
             # Means begin anew when there are new labels.
-            array[...] = self._adam((len(scorer.labels), name), array, gradient[name])[0]
+            key = len(scorer.labels), name
+            array[...] = self._adam(key, array, gradient[name], lr_scale=rate)[0]
 
 
 def _gradient(scorer: SiteScorer, batch: Sequence[SiteExamples]) -> dict[str, NDArray[np.float32]]:

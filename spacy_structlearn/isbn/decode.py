@@ -21,7 +21,7 @@ from ..arrays import cumulative
 from ..errors import StructlearnError
 from ..parallel.batches import Workspaces, in_batches
 from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
-from . import _search
+from ._search import Searcher, Workspace
 from .model import ISBN
 
 # All decoders of grammars are accepted, but there are only two different ones here: the tree with
@@ -72,10 +72,10 @@ class DerivationParser:
         index = {label: i for i, label in enumerate(symbols.phrases)}
         chains = tuple(tuple(index[label] for label in chain) for chain in symbols.chains)
         root = index.get(symbols.root, -1)
-        self._searcher = _search.Searcher(model.network(), weights, chains, root)
+        self._searcher = Searcher(model.network(), weights, chains, root)
         # Rounding can make a signature more probable than 1.
         self._signature_log_probs = np.minimum(model.signature_log_probs.astype(np.float64), 0.0)
-        self._workspaces = Workspaces(_search.Workspace, threads)
+        self._workspaces = Workspaces(Workspace, threads)
 
     def parse(
         self,
@@ -170,12 +170,12 @@ class DerivationParser:
         trees: dict[tuple[bytes, bytes], _Tree] = {}
         of_bracket: dict[Any, float] = {}
         for i, (low, high) in enumerate(pairwise(bounds.tolist())):
-            numbered = _numbered(keys[low:high])
-            for key in numbered:
+            own = numbered(keys[low:high])
+            for key in own:
                 of_bracket[key] = of_bracket.get(key, 0.0) + shares[i]
             name = brackets[low:high].tobytes(), tags[i].tobytes()
             if name not in trees:
-                trees[name] = _Tree(numbered, brackets[low:high], tags[i])
+                trees[name] = _Tree(own, brackets[low:high], tags[i])
             trees[name].share += shares[i]
         ranked = sorted(trees.values(), key=lambda tree: -tree.share)
         return _Trees(ranked, of_bracket, log_likelihood, len(scores), is_fallback)
@@ -291,9 +291,9 @@ def _check(name: str, value: Any, wanted: str, sound: bool) -> None:
         raise StructlearnError("SL421", name=name, value=value, wanted=wanted)
 
 
-def _numbered(keys: list[int]) -> list[Any]:
+def numbered(keys: Sequence[Any]) -> list[Any]:
     """Return different keys for the same bracket repeated in a unary chain."""
     if len(set(keys)) == len(keys):
-        return keys
+        return list(keys)
     earlier = [keys[:i].count(key) for i, key in enumerate(keys)]
     return [(key, n) if n else key for key, n in zip(keys, earlier, strict=True)]

@@ -22,12 +22,7 @@ from ..encoder.scorer import SiteScorer
 from ..errors import StructlearnError
 from ..grammar.chart.constraints import Constraint
 from ..grammar.chart.decode import DECODERS, THRESHOLDS, ChartParser
-from ..groups import (
-    CONSTITUENT_CONSTRAINTS,
-    CONSTITUENT_TAGS,
-    CONSTITUENTS,
-    PARSE_FAILURES,
-)
+from ..groups import CONSTITUENT_CONSTRAINTS, CONSTITUENT_TAGS, CONSTITUENTS, PARSE_FAILURES
 from ..learning.settings import MAX_PARTS, check_argument, setting
 from ..reading import uncollected
 from ..trees.parse import GivenTag, Parse, fit_temperature
@@ -38,6 +33,7 @@ from .doc_arrays import (
     distinct_words,
     gold_trees,
     has_gold_tokens,
+    ids_of_spans,
     is_tagged,
     read_tokens,
     read_vectors,
@@ -49,6 +45,7 @@ from .extensions.constraints import PIECE, Constraints, by_sentence, cut, read_c
 from .extensions.span_groups import N_TOKENS, words_of
 from .scorers import constituency_score
 from .storage.alternatives import Bracket, set_alternatives
+from .storage.component import let_be_stored
 from .training.batch_trainable import BatchTrainable, Transient
 from .training.factories import ComponentSettings, factory
 
@@ -78,19 +75,16 @@ class ConstituencyParserSettings(ComponentSettings):
     iterations_per_step: int = setting(
         1,
         ge=1,
-        help="Number of steps of the learner in one `nlp.update`. Steps of a latent grammar are "
-        "rounds of splitting, merging and smoothing, those of a conditional grammar then levels. "
-        "Span grammars have such rounds, then the forests of one fold, then passes "
-        "through all sentences. M-estimated grammars have such rounds, then ten passes through the "
-        "trees, then the forests of one fold and ten iterations each. Steps of a sigmoid belief "
-        "network are passes through the sentences.",
+        help="Number of steps of the learner in one `nlp.update`: rounds of splitting, merging and "
+        "smoothing of a latent grammar, followed by what other grammars need, such as the forests "
+        "of a fold, and passes through all sentences; or passes of a sigmoid belief network.",
     )
     decoder: str = setting(
         "max_rule_product",
         choices=DECODERS,
-        help="How the tree is chosen, see `grammar.chart.decode`. Among the trees that the search "
-        'of a sigmoid belief network finds, "max_rule_sum" and "labelled_recall" choose the one '
-        "with the most expected right brackets, and all others the most probable one.",
+        help="How the tree is chosen, see `grammar.chart.decode`. Among the trees that a sigmoid "
+        'belief network finds or reranks, "max_rule_sum" and "labelled_recall" choose the one with '
+        "the most expected right brackets, and all others the most probable one.",
     )
     thresholds: Sequence[float] | None = setting(
         None,
@@ -119,8 +113,7 @@ class ConstituencyParserSettings(ComponentSettings):
     tag_weight: float = setting(1.0, ge=0, help="Strength of the prior of a tag, in nats.")
     set_tags: bool = setting(
         False,
-        help="Write the tags of the trees to `token.tag`, replacing existing tags. Otherwise they "
-        'are written to `doc.spans["constituent_tags"]`.',
+        help='Write the tags of trees to `token.tag`, not to `doc.spans["constituent_tags"]`.',
     )
     one_sentence: bool = setting(
         False,
@@ -138,6 +131,10 @@ class ConstituencyParserSettings(ComponentSettings):
         ge=0,
         help="Number of probable trees of each sentence that are kept for `tree_dependencies`.",
     )
+    rerank: int = setting(
+        0, ge=0, help="Number of best trees that `reranker`, a sigmoid belief network, scores, too."
+    )
+    rerank_weight: float = setting(0.3, ge=0, help="Weight of the network's log-probabilities.")
     constraint_keys: Sequence[str] = setting(
         (CONSTITUENT_CONSTRAINTS,),
         help="Keys of span groups that constrain the trees. The spans of "
@@ -171,16 +168,20 @@ class ConstituencyParser(BatchTrainable):
 
     def __init__(self, *args: Any, scorer: Callable | None = constituency_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        if self.encoder and self._is_searched:
+        if (self.encoder or self.rerank) and self._is_searched:
             raise StructlearnError("SL198", component=self.name)
+        if self.rerank and "reranker" not in self.model.attrs:
+            from ..isbn.model import ISBN  # only here, as most parsers have no network
+
+            self.reranker = ISBN.empty()
         self._held = _Held()
 
     # --- training -----------------------------------------------------------------------------
     def gold_data(self, example: Example) -> list[Tree] | None:
         """Get the trees of the reference, over its own words and with its own tags.
 
-        Sentences without a complete tree or with words without a tag are
-        left out, and their number is logged. Raises StructlearnError if no word has a tag.
+        Sentences without a complete tree or with words without a tag are left out, and their number
+        is logged. Raises StructlearnError if no word has a tag.
         """
         doc = example.reference
         if CONSTITUENTS not in doc.spans:
@@ -191,7 +192,11 @@ class ConstituencyParser(BatchTrainable):
 
     def _add(self, examples: list[Example], strength: float | None = None) -> None:
         # `spacy train` shuffles the examples, and sums of floats depend on the order.
-        super()._add(sorted(examples, key=_content), strength)
+        def content(example: Example) -> tuple[Any, ...]:
+            doc = example.reference
+            return doc.text, ids_of_spans(doc.spans.get(CONSTITUENTS, ()))
+
+        super()._add(sorted(examples, key=content), strength)
 
     def _answers(self) -> Iterable[str]:
         symbols = self.parameters.symbols
@@ -323,9 +328,9 @@ class ConstituencyParser(BatchTrainable):
         With a sigmoid belief network, the trees that its search finds are ranked by probability.
         doclike: a Doc of one sentence, or any Span, which is read as one sentence.
         Returns log P(tree | words) and the tree of each; none for white space. With constraints
-        these are the probabilities given that the tree meets them. Raises StructlearnError for a
-        Doc of several sentences, for more than `max_length` words, for constraints that no tree
-        meets, and if k is not a number of at least 1.
+        these are the probabilities given that the tree meets them. Trees are not reranked. Raises
+        StructlearnError for a Doc of several sentences, for more than `max_length` words, for
+        constraints that no tree meets, and if k is not a number of at least 1.
         """
         self.require_parameters()
         check_argument("k", k, ge=1)
@@ -364,11 +369,10 @@ class ConstituencyParser(BatchTrainable):
         if not crosses and not own.impossible:
             listed = {name: rows[0] for name, rows in _given([own.inside]).items()}
             if self._spans is not None:
-                read = read_tokens([tokens[0].doc], ["ORTH"], self.name)
+                docs = [tokens[0].doc]
+                read = read_tokens(docs, ["ORTH"], self.name)
                 at = np.isin(read.positions, [token.i for token in tokens])
-                listed["vectors"] = read_vectors(
-                    [tokens[0].doc], read, self.name, self.site_scorers
-                )[at]
+                listed["vectors"] = read_vectors(docs, read, self.name, self.site_scorers)[at]
             parses = self._parser().k_best(words, k, **given, **listed)
         if not parses:
             spans = ", ".join(f"{label or ''}[{i}:{j}]" for i, j, label, _ in wanted)
@@ -386,11 +390,7 @@ class ConstituencyParser(BatchTrainable):
         and some are wrong.
         """
         self.require_parameters()
-        examples = [
-            example
-            for example in examples
-            if CONSTITUENTS in example.reference.spans and has_gold_tokens(example)
-        ]
+        examples = [x for x in examples if CONSTITUENTS in x.reference.spans and has_gold_tokens(x)]
         if (scorer := self._spans) is not None:
             self._fit_weights(scorer, examples)
         probabilities, right = [], []
@@ -421,6 +421,16 @@ class ConstituencyParser(BatchTrainable):
         scorer.weights = self._parser().fit_weights(trees=trees, **given)
 
     @property
+    def reranker(self) -> Any:
+        """The `ISBN` that reranks trees, None without one. Setting `rerank` makes it read."""
+        return self.model.attrs.get("reranker")
+
+    @reranker.setter
+    def reranker(self, network: Any) -> None:
+        self.model.attrs["reranker"] = network
+        let_be_stored(self.model)
+
+    @property
     def _spans(self) -> SiteScorer | None:
         """The scorer of spans by vectors of tokens, if there is one."""
         return self.potentials.scorers.get("spans") if self.encoder else None
@@ -448,6 +458,7 @@ class ConstituencyParser(BatchTrainable):
         # Changed in place, by `calibrate`.
         weights = self._spans and self._spans.weights
         known = {**settings, "temperature": parameters.temperature, "weights": weights}
+        known["reranker"] = self.rerank and (self.reranker, self.rerank, self.rerank_weight)
         if held.parameters is not parameters or held.settings != known:
             if self._is_searched:
                 # Imported here, because pipelines without a network do not need it.
@@ -455,6 +466,10 @@ class ConstituencyParser(BatchTrainable):
 
                 held.parser = DerivationParser(parameters, **settings)
             else:
+                if self.rerank:
+                    from ..isbn.reranking import Reranker
+
+                    settings["reranker"] = Reranker(*known["reranker"], decoder=self.decoder)
                 held.parser = ChartParser(parameters, **settings)
             held.parameters, held.settings = parameters, known
         held.parser.n_probable = self.probable_trees
@@ -467,27 +482,16 @@ def _given(constraints: Iterable[list[Constraint]]) -> dict[str, Any]:
     return {"constraints": rows} if any(rows) else {}
 
 
-def _content(example: Example) -> tuple:
-    """Get a sort key that does not depend on the place of the example in the corpus."""
-    doc = example.reference
-    spans = doc.spans.get(CONSTITUENTS, ())
-    return doc.text, [(span.label_, span.start, span.end) for span in spans]
-
-
 make_constituency_parser = factory(
     ConstituencyParser,
     model={"@architectures": "spacy_structlearn.LatentGrammar.v1"},
     scorer="spacy_structlearn.constituency_scorer.v1",
-    scores=[
-        *("constituents_f", "constituents_p", "constituents_r"),
-        *("constituents_exact", "constituents_tag_acc"),
-    ],
+    scores=[f"constituents_{name}" for name in ("f", "p", "r", "exact", "tag_acc")],
     assigns=[
         *("doc.spans", "token.tag", "doc._.trees", "doc._.parse_failures"),
         *("span._.tree", "span._.is_constituent", "span._.constituent_prob"),
         *(f"{of}._.{name}" for of in ("span", "token") for name in OF_SPANS_AND_TOKENS),
-        *(f"doc._.{name}" for name in ("phrases", "clauses", "propositions")),
-        *(f"span._.{name}" for name in ("phrases", "clauses", "propositions")),
+        *(f"{of}._.{x}" for of in ("doc", "span") for x in ("phrases", "clauses", "propositions")),
     ],
     # Not doc.sents, which spaCy's senter does not name.
     requires=["token.is_sent_start"],

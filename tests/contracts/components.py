@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import spacy
 from encoder.tiny import tiny
+from isbn.networks import initialized, sample, symbols_of
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -66,7 +67,7 @@ class Component:
     as names of listed ones or factories. floor: of the first of its scores on its training data.
     any_order: whether the order of the examples makes no difference. layout: whether it reads white
     space. needs_scipy: whether it needs SciPy once it is learned. With the setting `encoder` in its
-    config, a small random encoder is in front.
+    config, a small random encoder is in front; with `rerank`, it has a random network.
     """
 
     factory: str
@@ -81,7 +82,8 @@ class Component:
     @property
     def name(self) -> str:
         learner = self.model["@architectures"].split(".")[1]
-        return f"{self.factory} {learner}{' encoder' * self.reads_vectors}"
+        further = "".join(f" {name}" for name in ("encoder", "rerank") if self.config.get(name))
+        return f"{self.factory} {learner}{further}"
 
     @property
     def reads_vectors(self) -> bool:
@@ -336,9 +338,11 @@ def read_vectors() -> Iterator[Component]:
         "constituency_parser": block("LatentGrammar", **PARSERS["LatentGrammar"]),
         "pp_attacher": block("BayesNet", structure="naive"),
         "srl_labeler": stages(),
+        "tree_dependencies": stages(ARCS),
     }
     for factory, model in kinds.items():
-        before = PARSED if factory in ("pp_attacher", "srl_labeler") else ("sentencizer",)
+        reads_trees = factory in ("pp_attacher", "srl_labeler", "tree_dependencies")
+        before = PARSED if reads_trees else ("sentencizer",)
         floor = 0.3 if factory == "srl_labeler" else 0.55  # random vectors do not say much
         yield Component(factory, model, {"encoder": True}, before, floor, any_order=True)
 
@@ -371,6 +375,13 @@ COMPONENTS = {
         parser("ConditionalGrammar"),
         parser("SpanGrammar"),
         parser("ISBN"),
+        Component(
+            "constituency_parser",
+            block("LatentGrammar", **PARSERS["LatentGrammar"]),
+            {"rerank": 5},
+            floor=0.75,
+            any_order=True,
+        ),
         Component("pp_attacher", block("BayesNet", structure="naive"), before=PARSED),
         Component(
             "pp_attacher", block("LogLinear", templates=[["p"], ["p", "n2"]], l2=1.0), before=PARSED
@@ -408,6 +419,8 @@ def blank(component: Component, **settings: Any) -> Language:
         nlp.add_pipe("token_encoder").parameters = tiny()
     model = {**component.model, **settings}
     nlp.add_pipe(component.factory, config={"model": model, **component.config})
+    if component.config.get("rerank"):
+        part(component, nlp).reranker = initialized(*symbols_of(sample()), state_size=4)
     return nlp
 
 

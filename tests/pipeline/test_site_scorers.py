@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
-from contracts.components import FILES, SAMPLE
+from contracts.components import FILES, SAMPLE, with_arcs
 from encoder.tiny import tiny
 from pipeline.written import config_of
 from spacy.cli.train import train as spacy_train
@@ -43,7 +43,7 @@ def pipeline(**config):
 
 def examples(nlp):
     docs = [doc for _, doc in read_treebank(nlp.vocab, SAMPLE / "sample.trees", **FILES)]
-    return [to_example(doc, tags=False) for doc in docs[:6]]
+    return [to_example(with_arcs(doc), tags=False) for doc in docs[:6]]
 
 
 def tagger(nlp):
@@ -81,6 +81,7 @@ def test_gold_sites():
         assert list(labels["tags"].values()) == [t.tag_ for t in doc if not t.is_space]
         assert list(labels["chunks"].values()).count("B") == len(doc._.np_chunks)
         assert len(labels["attachments"]) == len(doc._.pp_attachments)
+        assert sum(map(bool, labels["arcs"].values())) == sum(bool(t.dep_) for t in doc)
         frames = doc._.frames
         assert sum(map(bool, labels["rolesets"].values())) == len(frames)
         arguments = sorted(argument.label for frame in frames for argument in frame.arguments)

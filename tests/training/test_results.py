@@ -83,8 +83,5 @@ def test_pages_show_the_figures():
     assert run.returncode == 0, run.stderr
 
 
-@pytest.mark.parametrize("name", report.PAPERS)
-def test_verdicts(name):
-    found = report.verdicts(name)
-    assert found
-    assert all(found), f"table {found.index(False) + 1} has no verdict"
+def test_verdicts():
+    assert [name for name in report.PAPERS if set(report.verdicts(name)) != {True}] == []

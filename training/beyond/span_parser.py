@@ -15,6 +15,8 @@ lexicon               only features of words and tags
 default               the parser of the default pipeline; default_single: its first grammar
 decoders              decoders of one grammar with features
 tagger                tags of the pipeline's tagger as a prior, and gold tags
+factorial             the parts of the default parser with and without each other, see factorial.py
+reranking             its trees reranked by a sigmoid belief network
 
 WSJ is the sample, split as in papers/petrov_klein2007. EWT's models are trained on train without
 the documents of `ewt/tune.txt`, and scored on these. `default` is the parser of
@@ -39,6 +41,7 @@ import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.spans.features import TAG_TEMPLATES
+from training.beyond.factorial import XBAR, factorial, reranking
 from training.common.command import bound, options, run_parts
 from training.common.kept import SETTINGS, Run
 from training.common.parsers import (
@@ -58,8 +61,6 @@ FEW = 4  # grammars in products
 # For each corpus, the parts for training and scoring.
 PARTS = (("wsj", "train", ("dev", "test")), ("ewt", "fit", ("tune",)))
 TAG_WEIGHTS = (0.5, 1.0, 2.0)
-# The X-bar grammar, by merging all splits, after a level for pruning.
-XBAR = replace(SETTINGS["wsj"], rounds=1, merge_fraction=1.0)
 # Features of single words, as in a lexicon.
 OWN_WORD = tuple(text for text in TAG_TEMPLATES if text.count("[") == text.count("[0]"))
 
@@ -169,6 +170,8 @@ STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
     "default": partial(shipped, step="default", choose=lambda model: model),
     "default_single": partial(shipped, step="default_single", choose=Model.first),
     "tagger": tagger,
+    "factorial": factorial,
+    "reranking": reranking,
 }
 
 

@@ -67,9 +67,7 @@ def with_ud(doc: Doc, sentences: Iterator[Sequence[Sequence[str]]]) -> Doc:
     `lemma` and `dep` are missing. The sentence boundaries remain.
     """
     heads = [max(token.i - 1, token.sent.start) for token in doc]
-    columns: dict[str, list[str]] = {
-        name: [""] * len(doc) for name in ("pos", "morphs", "lemmas", "deps")
-    }
+    columns = {name: [""] * len(doc) for name in ("pos", "morphs", "lemmas", "deps")}
     for sentence in doc.sents:
         words = [token.i for token in sentence if not token.is_space]
         for i, (*annotation, head, dep) in zip(words, next(sentences), strict=True):

@@ -72,7 +72,8 @@ def value_of(words: list[str], results: str) -> Any:
     """Return the value of a place: see above."""
     match words:
         case ["se", n, *rest]:
-            return standard_error(value_of(rest, results), int(n))
+            percent = value_of(rest, results)
+            return (percent * (100 - percent) / int(n)) ** 0.5
         case [*rest, "-", key]:
             return value_of(rest, results) - value_of([*rest[:-1], key], results)
         case [*rest, factor, "*", key]:
@@ -108,11 +109,6 @@ def formatted(value: Any, form: str) -> str:
     return format(value, form)
 
 
-def standard_error(percent: float, n: int) -> float:
-    """Return the standard error of a share of n items, in percent as the share is."""
-    return (percent * (100 - percent) / n) ** 0.5
-
-
 def flat(table: Figures, prefix: str = "") -> dict[str, Any]:
     """Flatten nested figures to dotted keys, except for network structures."""
     found: dict[str, Any] = {}
@@ -126,19 +122,12 @@ def flat(table: Figures, prefix: str = "") -> dict[str, Any]:
 
 # --- verdicts -------------------------------------------------------------------------------------
 def verdicts(name: str) -> list[bool]:
-    """Return for each table of a page on a paper whether a verdict follows it, before the next
-    table or heading: a paragraph that starts with one of `VERDICTS`.
+    """Return for each table of a page on a paper whether a paragraph that starts with one of
+    `VERDICTS` follows it, before the next table or heading.
     """
-    found: list[bool] = []
     blocks = (PAGES / f"{name}.md").read_text(encoding="utf8").split("\n\n")
-    heading = True
-    for block in map(str.strip, blocks):
-        if block.startswith("|"):
-            found.append(False)
-        heading = block.startswith("#") or (heading and not block.startswith("|"))
-        if block.startswith(VERDICTS) and found and not heading:
-            found[-1] = True
-    return found
+    kinds = ["=" if own.startswith(VERDICTS) else own[:1] for own in map(str.strip, blocks)]
+    return ["=" in own for own in re.findall(r"\|([^|#]*)", "".join(kinds))]
 
 
 # --- plots ----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -68,13 +68,8 @@ def _recipes() -> Mapping[str, Any]:
 @cache
 def _pinned() -> Mapping[str, str]:
     """Return the lines of digests.txt by source."""
-    return dict(_sections(text_of(ROOT / "corpora" / "digests.txt")))
-
-
-def _sections(text: str) -> Iterator[tuple[str, str]]:
-    for part in re.split(r"^\[", text, flags=re.MULTILINE)[1:]:
-        name, _, lines = part.partition("]\n")
-        yield name, lines
+    parts = re.split(r"^\[", text_of(ROOT / "corpora" / "digests.txt"), flags=re.MULTILINE)[1:]
+    return {name: lines for name, _, lines in (part.partition("]\n") for part in parts)}
 
 
 def _digest(text: str) -> str:

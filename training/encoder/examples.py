@@ -72,7 +72,7 @@ def inventory(data: Iterable[Sentence]) -> dict[str, list[str]]:
     found = {}
     for head, own in counts.items():
         kept = [label for label, n in own.most_common() if label and n >= RARE.get(head, 1)]
-        has_none = head in ("spans", "rolesets", "arguments")
+        has_none = head in ("spans", "rolesets", "arguments", "arcs")
         found[head] = [NONE, *kept] if has_none else sorted(kept)
     return found
 

@@ -31,7 +31,7 @@ from training.common.jackknife import untagged
 from training.common.sources import PACKAGED
 from training.encoder.export import exported, scorers
 from training.encoder.network import load
-from training.pipeline import card
+from training.pipeline import card, dependencies
 from training.pipeline.default import (
     CONFIGS,
     META,
@@ -84,7 +84,7 @@ def with_encoder(base: Language, encoder: Encoder, heads: dict[str, SiteScorer])
         if name in COMPACT:
             new.parameters = new.parameters.compact(*COMPACT[name])
         if new.encoder:
-            new.potentials = Potentials({head: heads[head] for head in new.heads})
+            new.potentials = Potentials({head: heads[head] for head in new.heads if head in heads})
         for label in getattr(new, "labels", ()):
             nlp.vocab.strings.add(label)
     return nlp
@@ -146,8 +146,12 @@ def main() -> None:
     network, labels, pieces = load(args.network)
     encoder, heads = exported(network, pieces), scorers(network, labels)
     docs = build_docs(args.corpora, args.work)
+    parsed = args.work / "ewt" / "train.parsed.spacy"
+    trees = dependencies.training_files(args.corpora, args.work, parsed)
     if args.fitted is None:
         held = with_encoder(held_out(args.corpora, args.work, args.jobs), encoder, heads)
+        if dependencies.ARCS not in heads:  # the network is from before they were learned
+            dependencies.learn_arcs(held, trees["fit"])
         calibrate(held, docs["tune"])
         values = fitted(held)
         srsly.write_json(args.network.with_suffix(".fitted.json"), values)
@@ -155,6 +159,8 @@ def main() -> None:
         values = srsly.read_json(args.fitted)
     packaged = spacy.load(PACKAGED)
     nlp = with_encoder(packaged, encoder, heads)
+    if dependencies.ARCS not in heads:
+        dependencies.learn_arcs(nlp, trees["train"])
     apply(nlp, values)
     nlp.meta.update(
         {

@@ -44,12 +44,10 @@ from spacy_structlearn.words.classes import WordClasses
 from training.common.command import options
 from training.common.ewt import build_docs, read_docs, split_tuning
 from training.common.recording import ROOT
-from training.pipeline import card
+from training.pipeline import card, dependencies
 from training.pipeline.associations import learn_associations
 from training.pipeline.attacher import train_pp_attacher
 from training.pipeline.classes import learn_classes
-from training.pipeline.dependencies import train_dependencies
-from training.pipeline.dependencies import training_files as dependency_files
 from training.pipeline.labeler import jackknifed as jackknifed_trees
 from training.pipeline.labeler import train_srl_labeler, training_files
 from training.pipeline.morphology import SMALLEST_WEIGHT, train_morphologizer
@@ -84,10 +82,6 @@ ROLES_FROM = "both"
 LABELER_HELD_OUT = "srl_labeler.without_tune"  # in the cache of stages
 # Smaller weights of the stages of the role labeler are removed too, which changes its F1 by .1.
 SMALLEST_ROLE_WEIGHTS = {"predicates": 0.05, "senses": 0.1, "identification": 0.08, "roles": 0.06}
-DEPENDENCIES_HELD_OUT = "tree_dependencies.without_tune"
-# Smaller weights of the dependencies are removed. Those of head children must stay: with 0.1 there,
-# too, 84.6 % of the heads are right on the tuning documents instead of 86.0.
-SMALLEST_DEPENDENCY_WEIGHTS = {"heads": 0.03, "sisters": 0.1, "labels": 0.14}
 # E-mail addresses (also short internal ones) and telephone numbers: they are removed from known
 # words and feature names. The last pattern skips the paths of word classes, such as 0110.
 PERSONAL = re.compile(
@@ -196,10 +190,10 @@ def learn_dependencies(corpora: Path, work: Path, jobs: int) -> Language:
     if not target.exists():
         learn_parser(corpora, work, jobs)
         trees = jackknifed_trees(corpora, work, jobs, learn_prior(work, jobs))
-        scores = train_dependencies(
-            dependency_files(corpora, work, trees["train"]),
+        scores = dependencies.train_dependencies(
+            dependencies.training_files(corpora, work, trees["train"]),
             target,
-            work / DEPENDENCIES_HELD_OUT,
+            work / dependencies.HELD_OUT,
             lambda: parsing(corpora, work),
         )
         print(srsly.json_dumps(scores, indent=2), flush=True)
@@ -229,7 +223,7 @@ def held_out(corpora: Path, work: Path, jobs: int) -> Language:
         ("np_chunker", learn_chunker(corpora, work, jobs, "fit")),
         ("pp_attacher", learn_attacher(corpora, work, jobs, "fit")),
         ("srl_labeler", spacy.load(work / LABELER_HELD_OUT)),
-        ("tree_dependencies", spacy.load(work / DEPENDENCIES_HELD_OUT)),
+        ("tree_dependencies", spacy.load(work / dependencies.HELD_OUT)),
         ("tree_morphologizer", train_morphologizer(corpora, work, "fit")),
     ):
         nlp.add_pipe(name, source=source)
@@ -260,7 +254,7 @@ COMPACT: dict[str, tuple[Any, Any]] = {
     "np_chunker": ("float16", 0.08),
     "pp_attacher": ("float16", 0.02),
     "srl_labeler": ("float16", SMALLEST_ROLE_WEIGHTS),
-    "tree_dependencies": ("float16", SMALLEST_DEPENDENCY_WEIGHTS),
+    "tree_dependencies": ("float16", dependencies.SMALLEST_WEIGHTS),
     "tree_morphologizer": ("float16", SMALLEST_WEIGHT),
 }
 

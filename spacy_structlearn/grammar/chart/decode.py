@@ -43,7 +43,7 @@ from .compiled import SHARE, compile_grammar, is_factored
 from .constraints import Compiler, Constraint, Limited, limit_tags
 from .encoded import SpanScorer, climb, pooled
 from .hypergraph import Hypergraphs, Refinement, Scorer
-from .reading import Forests, ParseReader, ScoredTrees
+from .reading import Forests, ParseReader, Reranker, ScoredTrees
 
 if TYPE_CHECKING:
     from ..spans.model import SpanGrammar
@@ -72,6 +72,7 @@ class ChartParser:
     threads: number of threads that share the sentences of a batch.
     scorers: further scorers of trees.
     encoder: scores spans by vectors of their words, and leaves spans out, see `encoded`.
+    reranker: chooses among the most probable trees in place of the decoder.
 
     Memory grows with the square of the longest sentence, and time faster: 250 words take 40 MB,
     5,000 words would take 16 GB.
@@ -90,6 +91,7 @@ class ChartParser:
         threads: int = 1,
         scorers: Sequence[Scorer] = (),
         encoder: SiteScorer | None = None,
+        reranker: Reranker | None = None,
     ):
         # The log-linear model of trees that the decoder reads, if there is one.
         self.scorers, self.rescores = list(scorers), bool(scorers) or decoder == LABELLED_RECALL
@@ -111,12 +113,11 @@ class ChartParser:
         default = sorted({0, min(1, last), min(2, last), last})
         self.levels = tuple(default if levels is None else levels)
         thresholds, least = tuple(thresholds), max(len(self.levels) - 1, 1)
-        ascending = list(self.levels) == sorted({0, last, *self.levels})
-        inside = all(0 <= level <= last for level in self.levels)
+        ascending = list(self.levels) == sorted({0, last, *self.levels} & {*range(last + 1)})
         enough = len(thresholds) >= least and all(0 <= t <= 1 for t in thresholds)
         for name, value, wanted, sound in (
             ("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS),
-            ("levels", levels, f"ascending from 0 to {last}", ascending and inside),
+            ("levels", levels, f"ascending from 0 to {last}", ascending),
             ("thresholds", thresholds, f"{least} or more posteriors from 0 to 1", enough),
             ("threads", threads, "1 or more", threads >= 1),
         ):
@@ -125,8 +126,7 @@ class ChartParser:
         for grammar in self.grammars[1:]:
             if grammar.symbols != self.grammar.symbols or grammar.rules != self.grammar.rules:
                 raise StructlearnError("SL422")
-        self.decoder = decoder
-        self.threads = threads
+        self.decoder, self.threads, self.reranker = decoder, threads, reranker
         self.n_probable = 0  # trees of each sentence, see `Parse.probable`
         # The (grammar, level) pairs that score the last forest; the first ends the cascade.
         self._finals = [
@@ -314,15 +314,14 @@ class ChartParser:
         wanted = [None] * len(words) if constraints is None else list(constraints)
         if len(wanted) != len(words):
             raise StructlearnError("SL429", number=len(wanted), of=len(words))
-        in_haste = [False] * len(words) if hasty is None else list(hasty)
-        of_words = [None] * len(words) if vectors is None else list(vectors)
-        every = zip(words, given, wanted, in_haste, of_words, strict=True)
+        hurries, rows = ([None] * len(words) if own is None else own for own in (hasty, vectors))
+        every = zip(words, given, wanted, hurries, rows, strict=True)
         requests = []
-        for sentence, own, some, in_hurry, rows in every:
+        for sentence, own, some, in_hurry, of_words in every:
             if own is not None and len(own) != len(sentence):
                 raise StructlearnError("SL423")
             limited = self._limits.limited(some, len(sentence)) if some else None
-            requests.append(_Request(sentence, own, limited, in_hurry, rows))
+            requests.append(_Request(sentence, own, limited, bool(in_hurry), of_words))
         return requests
 
     def _parse_batch(self, requests: list[_Request], tag_weight: float) -> list[Parse]:
@@ -337,6 +336,9 @@ class ChartParser:
             trees = self._scored(forests, some, self.decoder)
             values, mask = trees.graphs.best(trees.gains)
             read = self._read(chart, forests, trees, np.flatnonzero(mask))
+        if self.reranker is not None:
+            words = [some[i].words for i in forests.numbers]
+            self._reader.rerank(self.reranker, words, read, trees, self.temperature)
         if self.n_probable:
             self._reader.add_probable(read, trees, self.n_probable)
         parsed = dict(zip(forests.numbers.tolist(), zip(read, values, strict=True), strict=True))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,8 @@ class Forests(NamedTuple):
 
 
 USED = 0.1  # nats that the edges of a tree lose for the next of several
+FAR = 2.0  # in nats, how much less probable than the first one a probable tree may be
+UNLIKELY = 1e-3  # posterior of edges that no tree of a list has
 
 
 class ScoredTrees(NamedTuple):
@@ -45,6 +48,24 @@ class ScoredTrees(NamedTuple):
     posteriors: Floats
     gains: Floats
     parts: tuple[Floats, ...] = ()
+
+
+class Reranker(Protocol):
+    """Chooses among parses by a model that cannot score forests, see `isbn.reranking`.
+
+    k: how many parses of a sentence it reads.
+    """
+
+    k: int
+
+    def best(
+        self, sentences: Sequence[Sequence[str]], lists: Sequence[Sequence[Parse]]
+    ) -> list[int]:
+        """Return the number of the best parse of each list, any if it is empty.
+
+        sentences: the words of each. Several threads may call it at the same time.
+        """
+        ...
 
 
 class ParseReader:
@@ -109,26 +130,58 @@ class ParseReader:
             for (a, b), (c, d) in rows
         ]
 
+    def rerank(
+        self,
+        reranker: Reranker,
+        sentences: Sequence[Sequence[str]],
+        parses: list[Parse],
+        trees: ScoredTrees,
+        temperature: float,
+    ) -> None:
+        """Replace the parse of each forest by one of its most probable trees."""
+        graphs, posteriors, scores = trees.graphs, trees.posteriors, trees.scores
+        if scores is None:
+            scores = graphs.gains(graphs.scores, posteriors, "max_rule_product")
+        log_z = [0.0] * len(graphs) if trees.log_z is None else trees.log_z.tolist()
+        kept = np.flatnonzero(likely := posteriors >= UNLIKELY)
+        found = graphs.thinned(likely).k_best(scores[kept], reranker.k)
+        lists: list[list[Parse]] = [[] for _ in found]
+        for rank in range(max(map(len, found), default=0)):
+            rows = [x for x, own in enumerate(found) if len(own) > rank]
+            edges = kept[np.concatenate([found[x][rank][1] for x in rows])]
+            others = self.parses(trees, edges, temperature)
+            for x in rows:
+                log_probability = found[x][rank][0] - log_z[x]
+                lists[x].append(replace(others[x], log_probability=log_probability))
+        for x, best in enumerate(reranker.best(sentences, lists)):
+            if lists[x]:
+                same = {name: getattr(parses[x], name) for name in ("levels", "log_likelihood")}
+                parses[x] = replace(lists[x][best], **same)
+
     def add_probable(self, parses: Sequence[Parse], trees: ScoredTrees, k: int) -> None:
         """Give the parse of each forest up to k probable trees, the most probable one first.
 
         After each tree, all edges that it contains cost `USED` nats: so the next ones differ where
-        this costs the least. Their log-probabilities are comparable within a forest.
+        this costs the least. Their log-probabilities are comparable within a forest. Trees that are
+        `FAR` less probable than the first one are left out.
         """
-        graphs = trees.graphs
+        graphs, least = trees.graphs, None
         scores = trees.gains if trees.scores is None else trees.scores
         current, found = scores.copy(), [dict[bytes, Parse]() for _ in range(len(graphs))]
         for _ in range(k):
             edges = np.flatnonzero(graphs.best(current)[1])
             current[edges] -= USED
             owner = np.searchsorted(graphs.edge_offsets, edges, side="right") - 1
-            totals = np.bincount(owner, scores[edges], len(graphs)).tolist()
+            totals = np.bincount(owner, scores[edges], len(graphs))
             bounds = np.searchsorted(owner, np.arange(len(graphs) + 1)).tolist()
-            others = self.parses(trees, edges, 1.0)
-            rows = zip(found, others, totals, pairwise(bounds), strict=True)
-            for own, other, total, (a, b) in rows:
-                other.log_probability = total
-                own.setdefault(edges[a:b].tobytes(), other)
+            keys = [edges[begin:end].tobytes() for begin, end in pairwise(bounds)]
+            least = totals - FAR if least is None else least
+            new = totals > least
+            new &= [key not in own for key, own in zip(keys, found, strict=True)]
+            others = self.parses(trees, edges[new[owner]], 1.0)
+            for number in np.flatnonzero(new).tolist():
+                others[number].log_probability = totals.item(number)
+                found[number][keys[number]] = others[number]
         for parse, own in zip(parses, found, strict=True):
             parse.probable = list(own.values())
 

@@ -2,35 +2,41 @@
 
 "tags", "chunks" and "rolesets" have a site for each token, "spans" for all spans of a sentence with
 a tree, "arguments" (predicate, first, last) for the phrases and words of the sentence of a
-predicate, "attachments" (v, n1, p, n2) for prepositional phrases. White space does not count.
+predicate, "attachments" (v, n1, p, n2) for prepositional phrases, "arcs" (dependent, head to the
+left, head to the right) for the possible arcs of trees. White space does not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 
 from ...arrays import cumulative
 from ...attachment.sites import NOUN, VERB
+from ...dependencies.choosing import gold_arcs
+from ...dependencies.phrases import PhraseTrees
 from ...encoder.spans import JOIN, span_sites
 from ...encoder.training import SiteExamples
 from ...groups import CONSTITUENTS, NP_CHUNKS, SRL
+from ...trees.nodes import Brackets
 from ...trees.tree import Tree
 from ..doc_arrays import gold_trees, has_gold_tokens, read_tokens, read_vectors
 from ..extensions.chunks import pp_attachments
 from ..extensions.roles import frames
+from ..extensions.span_groups import words_of
 
 if TYPE_CHECKING:
     from .batch_trainable import BatchTrainable
 
 # The heads of an encoder, and the number of tokens of their sites.
 HEADS = {"tags": 1, "chunks": 1, "rolesets": 1, "spans": 4, "arguments": 3, "attachments": 4}
-NONE = ""  # the label of no phrase, no predicate and no argument
+HEADS |= {"arcs": 3}
+NONE = ""  # the label of no phrase, no predicate, no argument and no arc
 UNKNOWN = "?"  # the roleset of a predicate whose roleset is not known
 
 Labelled = dict[tuple[int, ...], str]
@@ -69,6 +75,14 @@ def gold_sites(
     return found
 
 
+def gold_words(pairs: Iterable[tuple[Span, Any]], doc: Doc) -> tuple[list[Token], list[int]]:
+    """Return the words of sentences of a Doc, and the number of the head of each, -1 if it has no
+    gold head among them."""
+    words = [doc[i] for sentence, _ in pairs for i in words_of(sentence)]
+    places = {token.i: place for place, token in enumerate(words)}
+    return words, [places.get(token.head.i, -1) if token.dep else -1 for token in words]
+
+
 class _Gold:
     """The labels of the sites of a Doc; a method for each head."""
 
@@ -101,6 +115,18 @@ class _Gold:
             for _, label, *heads, _ in pp_attachments(self.doc)
             if label in (NOUN, VERB)
         }
+
+    def arcs(self) -> Labelled:
+        """Subtypes of labels are left out."""
+        if not self.trees or not self.doc.has_annotation("DEP"):
+            return {}
+        words, heads = gold_words(self.trees, self.doc)
+        phrases = PhraseTrees(Brackets.of(tree for _, tree in self.trees))
+        sites, right = gold_arcs(phrases, np.array(heads))
+        labels = [t.dep_.partition(":")[0] or t.dep_ for t in words]
+        found = [labels[i] if r else NONE for i, r in zip(sites[:, 0], right, strict=True)]
+        numbers = np.array([*(self.places[token.i] for token in words), -1])
+        return dict(zip(map(tuple, numbers[sites].tolist()), found, strict=True))
 
     def rolesets(self) -> Labelled:
         if SRL not in self.doc.spans:

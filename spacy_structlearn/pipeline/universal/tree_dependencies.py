@@ -2,13 +2,13 @@
 
 In each phrase one child is the head child, and every other child depends on one of its sisters
 (`dependencies`). Classifiers of these choices give each word a distribution over heads, which is
-summed over the most probable trees of the parser. The dependency tree is the one with the most
-expected right arcs.
+summed over the most probable trees of the parser. With the setting `encoder`, a site scorer of
+arcs is pooled with it. The dependency tree is the one with the most expected right arcs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -22,10 +22,11 @@ from spacy.training import Example
 
 from ...classification.calibration import fit_pool, pooled
 from ...classification.features import ClassificationData, Table
-from ...dependencies.arcs import MOST_WORDS, best_trees, summed
-from ...dependencies.choosing import LEAST, YES, gold_choices, possible_arcs
+from ...dependencies.arcs import LEAST, MOST_WORDS, Arcs, best_trees, pooled_arcs, summed
+from ...dependencies.choosing import YES, PossibleArcs, arc_sites, gold_choices, possible_arcs
 from ...dependencies.features import LABEL, STAGES, Columns
 from ...dependencies.phrases import PhraseTrees
+from ...encoder import pool
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, DEPENDENCIES
 from ...kernels.index import mix_pairs, number_keys
@@ -34,13 +35,19 @@ from ...reading import uncollected
 from ...trees.heads import COLLINS, HeadRules
 from ...trees.nodes import Brackets
 from .. import extensions
-from ..doc_arrays import gold_trees, has_gold_tokens, is_tagged, missing_for_trees
+from ..doc_arrays import (
+    gold_trees,
+    has_gold_tokens,
+    is_tagged,
+    missing_for_trees,
+    read_vectors,
+)
 from ..extensions import set_spans
-from ..extensions.span_groups import words_of
 from ..scorers import dependency_score
-from ..storage.alternatives import several_trees
+from ..storage.alternatives import SeveralTrees, several_trees
 from ..training.batch_trainable import BatchTrainable
 from ..training.factories import ComponentSettings, factory
+from ..training.gold_sites import NONE, gold_words
 
 DEFAULT_MODEL = {
     "@architectures": "spacy_structlearn.Stages.v1",
@@ -56,6 +63,7 @@ DEFAULT_MODEL = {
 }
 ROOT = "ROOT"  # spaCy's label of the root
 SPACE = "dep"  # and of white space
+ARCS = "arcs"  # what the site scorer scores
 
 extensions.register()
 
@@ -93,6 +101,19 @@ class Reading(NamedTuple):
     probabilities: NDArray[np.float64]
 
 
+class _Found(NamedTuple):
+    """The possible arcs in the trees of some Docs, and their sums over these.
+
+    others: of each sum, the probabilities of no arc and of the labels of the last stage in the site
+        scorer, float64 (n_arcs, 1 + n_labels); None without one.
+    """
+
+    trees: SeveralTrees
+    possible: PossibleArcs
+    arcs: Arcs
+    others: Any
+
+
 class TreeDependencies(BatchTrainable):
     """Predicts the heads of words and their dependency labels.
 
@@ -102,6 +123,7 @@ class TreeDependencies(BatchTrainable):
 
     parameter = "stages"
     settings_kind = TreeDependenciesSettings
+    heads: ClassVar[Collection[str]] = (ARCS,)
     cfg_types: ClassVar[dict[str, Any]] = {
         **BatchTrainable.cfg_types,
         "calibration": tuple[float, float] | None,
@@ -147,12 +169,9 @@ class TreeDependencies(BatchTrainable):
             return None
         self._check(doc)
         pairs = gold_trees(doc, self.name)
-        words = [i for sentence, _ in pairs for i in words_of(sentence)]
-        places = {i: place for place, i in enumerate(words)}
-        tokens = [reference[i] for i in words]
-        heads = [places.get(token.head.i, -1) if token.dep else -1 for token in tokens]
+        words, heads = gold_words(pairs, reference)
         known = {*self.labels}
-        labels = [label if (label := self._label(t.dep_)) in known else None for t in tokens]
+        labels = [label if (label := self._label(t.dep_)) in known else None for t in words]
         if not words:
             return None
         phrases = PhraseTrees(Brackets.of(tree for _, tree in pairs), self.head_rules)
@@ -194,6 +213,18 @@ class TreeDependencies(BatchTrainable):
         self.cfg["calibration"] = weights
         return weights[0], weights[1]
 
+    def pool_losses(self, examples: Sequence[Example]) -> dict[str, list[pool.Loss]]:
+        trees, _, arcs, others = self._find([example.predicted for example in examples])
+        tokens, gold = trees.rows, [e.reference for e in examples]
+        heads = [
+            first + token.head.i if token.dep else -1
+            for first, doc in zip(tokens.firsts.tolist(), gold, strict=False)
+            for token in doc
+        ]
+        own = tokens.indices
+        right = own[arcs.heads] == np.array(heads, dtype=np.int64)[own][arcs.dependents]
+        return {ARCS: [lambda w: pool.log_loss(pooled_arcs(arcs, others, w).weights[right])]}
+
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[Reading]:
         """Predict the dependencies of each Doc; the trees of all Docs are read together.
@@ -204,37 +235,60 @@ class TreeDependencies(BatchTrainable):
         for doc in docs:
             self._check(doc)
         with uncollected():
-            trees = several_trees(docs)
-            phrases = PhraseTrees(trees.brackets, self.head_rules)
-            possible = possible_arcs(phrases, self._score)
-            weights, origins = trees.weights[trees.tree_ids], trees.origins
-            own = possible.dependents
-            arcs = summed(
-                origins[np.append(own, possible.roots)],
-                origins[np.append(possible.heads, possible.roots)],
-                np.append(weights[own] * possible.probabilities, weights[possible.roots]),
-                len(trees.rows.positions),
-            )
+            trees, possible, arcs, others = self._find(docs)
+            origins = trees.origins
+            if others is not None:
+                arcs = pooled_arcs(arcs, others, self.site_scorers[ARCS].weights)
             fallback = np.empty(len(trees.rows.positions), dtype=np.int64)
             if np.diff(trees.rows.offsets).max(initial=0) > MOST_WORDS:
                 # In reverse, so that the first tree of each sentence is the last one written.
                 fallback[origins[::-1]] = origins[possible.best][::-1]
             rows = best_trees(arcs, trees.rows.offsets, fallback)
             heads, sources = arcs.heads[rows], arcs.rows[rows]
-            labels = self._labels_of(possible, sources)
+            labels = self._labels_of(possible, sources, others if others is None else others[rows])
         probabilities = arcs.weights[rows].clip(LEAST, 1.0)
         if self.cfg["calibration"] is not None and len(rows):
             probabilities = pooled(probabilities[:, None], self.cfg["calibration"])
         return self._readings(docs, trees.rows, heads, labels, probabilities)
 
-    def _labels_of(self, possible: Any, rows: NDArray[np.int64]) -> list[str]:
-        """Get the labels of arcs. rows: of the possible arcs; those behind are roots."""
+    def _find(self, docs: Sequence[Doc]) -> _Found:
+        """Find the possible arcs of Docs."""
+        trees = several_trees(docs)
+        possible = possible_arcs(PhraseTrees(trees.brackets, self.head_rules), self._score)
+        weights, origins = trees.weights[trees.tree_ids], trees.origins
+        own = possible.dependents
+        arcs = summed(
+            origins[np.append(own, possible.roots)],
+            origins[np.append(possible.heads, possible.roots)],
+            np.append(weights[own] * possible.probabilities, weights[possible.roots]),
+            len(trees.rows.positions),
+        )
+        if (scorer := self.site_scorers.get(ARCS)) is None:
+            return _Found(trees, possible, arcs, None)
+        vectors = read_vectors(docs, trees.rows, self.name, self.site_scorers)
+        wanted = [NONE, *(x.partition(":")[0] or x for x in self.parameters.labels)]
+        sites = arc_sites(arcs.dependents, arcs.heads)
+        # In double precision, because weights are fitted by differences.
+        others = scorer.probabilities(vectors, sites, wanted).astype("f8")
+        return _Found(trees, possible, arcs, others)
+
+    def _labels_of(
+        self, possible: PossibleArcs, rows: NDArray[np.int64], others: NDArray | None
+    ) -> list[str]:
+        """Get the labels of arcs. rows: of the possible arcs; those behind are roots. others: see
+        `_Found`."""
         named = np.flatnonzero(rows < len(possible.places))
         labels = np.full(len(rows), ROOT, dtype=object)
         if len(named):
             stage = self.parameters[LABEL]
             columns = possible.labels(rows[named])
-            labels[named] = stage.predict(_table(columns, stage.used))
+            found = stage.predict_proba(_table(columns, stage.used))
+            if others is not None:
+                # Trees are more certain than right; the classifier of labels is not.
+                own, other = self.site_scorers[ARCS].weights
+                weight = min(1.0, other / own) if own else 1.0
+                found = pool.pooled(found, others[named, 1:], (1.0, weight))
+            labels[named] = np.array(stage.labels, dtype=object)[found.argmax(axis=1)]
         return labels.tolist()
 
     def _score(self, stage: str, columns: Columns) -> NDArray[np.float64]:

@@ -149,15 +149,21 @@ def _prepare_hmm(features: str, method: str, data: Data, limits: Limits) -> Prep
 
 
 def _prepare_likelihood(features: str, method: str, data: Data, limits: Limits) -> Prepared:
-    settings = _likelihood(features, method)
+    return prepare_likelihood(_likelihood(features, method), data, LABELS, limits)
+
+
+def prepare_likelihood(
+    settings: LikelihoodSettings, data: Data, labels: Sequence[str], limits: Limits
+) -> Prepared:
+    """Prepare an estimator with any settings and labels."""
     closed, vocabularies = close_columns(data.columns)
     model = ChainModel.build(
         closed,
         *data[1:],
-        LABELS,
+        labels,
         settings.templates,
         settings.min_count,
-        order=2,
+        order=settings.order,
         pair_features=settings.pair_features,
         encoding=settings.encoding,
     )

@@ -14,10 +14,8 @@ parsing       section 6.2, table 1: sentences of at most 15 words, including pun
 rerank        the best trees of the four grammars, reranked by the probabilities of the networks
 cpu           CPU time of training and parsing
 full          sentences of all lengths of EWT; reranking of the default parser
-beyond        one setting at a time, on EWT's tuning documents; --sweeps selects some
 seeds         the selected settings with other seeds, on EWT; only with --only
 wsj_seeds     the same on the WSJ sample, which has 48 test sentences
-jackknifed    training on jackknifed tags; only with --only
 paper_training  the training of the paper with five seeds, gold tags; only with --only
 spreads       other spreads of the weights of `artificial`; only with --only
 
@@ -42,11 +40,7 @@ from training.papers.titov_henderson2007.artificial import artificial, spreads
 from training.papers.titov_henderson2007.cpu import cpu
 from training.papers.titov_henderson2007.models import Short
 from training.papers.titov_henderson2007.parsing import (
-    SEARCHED,
-    SWEEPS,
-    beyond,
     full,
-    jackknifed,
     paper_training,
     parsing,
     rerank,
@@ -62,24 +56,19 @@ PARTS: dict[str, Callable[[Short], Iterator[Figures]]] = {
     "rerank": rerank,
     "cpu": cpu,
     "full": full,
-    "beyond": beyond,
     "seeds": partial(seeds, corpus="ewt"),
     "wsj_seeds": partial(seeds, corpus="wsj"),
-    "jackknifed": jackknifed,
     "paper_training": paper_training,
     "spreads": spreads,
 }
-OPTIONAL = ("seeds", "wsj_seeds", "jackknifed", "paper_training", "spreads")  # only with --only
+OPTIONAL = ("seeds", "wsj_seeds", "paper_training", "spreads")  # only with --only
 
 
 def main() -> None:
     parser = options(__doc__, "corpora", "work", "jobs", "limit", only=PARTS)
-    parser.add_argument(
-        "--sweeps", nargs="+", choices=[*SWEEPS, *SEARCHED], help="some sweeps of `beyond`"
-    )
     args = parser.parse_args()
     run = Short(args.corpora, args.work, args.jobs, args.limit)
-    parts = bound({**PARTS, "beyond": partial(beyond, sweeps=args.sweeps)}, run)
+    parts = bound(PARTS, run)
     only = args.only or [name for name in PARTS if name not in OPTIONAL]
     run_parts(NAME, parts, only, is_trial=args.limit is not None, page=True)
 

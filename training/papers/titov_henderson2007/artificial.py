@@ -9,8 +9,7 @@ by exact posteriors. Pieces of a sequence are independent; each starts from an i
 As in the paper's equations, the trained networks have the same parameters as the true networks: no
 biases, and one row per element, for all labels. Figures under `biases` are for the networks of the
 package, with biases and one row per pair of label and element. Those under `bound` are of networks
-trained with exact probabilities, which shows how much of the errors is due to approximation, and
-those under `full_updates` of the mean field of eq. 7.
+trained with exact probabilities, which shows how much of the errors is due to approximation.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.isbn.symbols import ANCESTOR, SHIFT, DerivationSymbols
 from training.common.labels import mcnemar
 from training.common.scoring import Figures, under
-from training.papers.titov_henderson2007 import full_updates
 from training.papers.titov_henderson2007.models import Short
 from training.papers.titov_henderson2007.networks import (
     BEAM,
@@ -62,7 +60,6 @@ OTHER_SPREADS = {
     "inputs_2": (3.0, 2.0, 4.0),
 }
 SPREAD_EXPERIMENTS = 4
-FULLY_UPDATED = 1  # experiments that also train the mean field of eq. 7, which is slow
 PIECE = 50  # elements
 PIECES = {"train": 400, "dev": 100, "test": 200}
 # Footnote 3, in percent.
@@ -253,26 +250,14 @@ def train(
     return _descend(weights, slope, build, label, parts, settings, learn_rate, seed)
 
 
-class Inference(NamedTuple):
-    """Probabilities by a `BeliefNetwork`, with gradients, and the search with these."""
-
-    log_likelihoods: Callable[[BeliefNetwork, Sequences], tuple[Floats, Floats]]
-    labelled: Callable[[BeliefNetwork, Ids, int], Ids]
-
-
-EXACT = Inference(log_likelihoods, searched)
-FULL_UPDATES = Inference(full_updates.log_likelihoods, full_updates.labelled)
-
-
-def train_belief(
-    inference: Inference,
+def train_exact(
     parts: dict[str, Sequences],
     settings: Learning,
     learn_rate: float,
     seed: int,
     start: BeliefNetwork | None = None,
 ) -> Learned:
-    """Train like `train`, with other inference.
+    """Train like `train`, with exact probabilities.
 
     start: initial weights, by default the same random ones as for the approximations.
     """
@@ -281,12 +266,10 @@ def train_belief(
 
     def slope(weights: NDArray[np.float32], batch: Ids) -> Floats:
         some = Sequences(data.labels[batch], data.elements[batch])
-        return inference.log_likelihoods(network.replaced(weights), some)[1]
+        return log_likelihoods(network.replaced(weights), some)[1]
 
     weights = network.vector.astype(np.float32)
-    return _descend(
-        weights, slope, network.replaced, inference.labelled, parts, settings, learn_rate, seed
-    )
+    return _descend(weights, slope, network.replaced, searched, parts, settings, learn_rate, seed)
 
 
 def _descend(
@@ -330,7 +313,7 @@ def _descend(
 
 def trainer(means: str) -> Callable[..., Learned]:
     """Return the function that trains one of `MEANS`, or with "exact" probabilities."""
-    return partial(train_belief, EXACT) if means == "exact" else partial(train, means)
+    return train_exact if means == "exact" else partial(train, means)
 
 
 def learn(means: str, parts: dict[str, Sequences], settings: Learning) -> Learned:
@@ -384,8 +367,6 @@ def experiment(number: int, limit: int | None = None) -> Figures:
             **reductions(found, prefix),
         }
     found |= under("bound", reachable(task, networks))
-    if number < FULLY_UPDATED:
-        found |= under("full_updates", fully_updated(task))
     return found | bounds(found) | {"seconds": time.process_time() - begun}
 
 
@@ -425,21 +406,6 @@ def reachable(task: Task, networks: dict[str, Learned]) -> Figures:
         if name == "exact":
             smooth = posteriors(best.model, test.elements).argmax(axis=2)
             found["exact_posteriors.acc"] = test.accuracy(smooth)
-    return found
-
-
-def fully_updated(task: Task) -> Figures:
-    """Return figures of networks trained once with the mean field of eq. 7, and those of networks
-    that started from the same weights: with the incremental mean field, and the feed-forward one.
-    """
-    settings, test = LEARNING[""], task.parts["test"]
-    learn_rate, start = settings.learn_rates[0], time.process_time()
-    learned = train_belief(FULL_UPDATES, task.parts, settings, learn_rate, 0)
-    labels = FULL_UPDATES.labelled(learned.model, test.elements, BEAM)
-    found = _notes(learned, test, labels, time.process_time() - start)
-    for means in MEANS:
-        model = train(means, task.parts, settings, learn_rate, 0).model
-        found[f"{means}.acc"] = test.accuracy(label(model, test.elements))
     return found
 
 
@@ -488,7 +454,7 @@ def bounds(figures: Figures) -> Figures:
 
 def summary(experiments: list[Figures]) -> Figures:
     """Return means over experiments, and under `se` their standard errors. Reductions `of_means`
-    are computed from mean accuracies. Those under `full_updates` are of the first `FULLY_UPDATED`.
+    are computed from mean accuracies.
 
     mf_wins: number of experiments in which mf is more accurate than nn. mf_significant,
     nn_significant: number in which one is better by McNemar's test.
@@ -496,10 +462,9 @@ def summary(experiments: list[Figures]) -> Figures:
     names = [key for key in experiments[0] if key.endswith((".acc", "_reduction", "_error"))]
     found: Figures = {"n_experiments": len(experiments)}
     for key in names:
-        values = [figures[key] for figures in experiments if key in figures]
+        values = [figures[key] for figures in experiments]
         found[key] = float(np.mean(values))
-        if len(values) > 1:
-            found[f"se.{key}"] = float(np.std(values, ddof=1) / len(values) ** 0.5)
+        found[f"se.{key}"] = float(np.std(values, ddof=1) / len(values) ** 0.5)
     of_means = bounds(found)
     for prefix in LEARNING:
         of_means |= reductions(found, prefix)

@@ -6,8 +6,6 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,15 +15,13 @@ import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
-from training.common.ewt import tuning_documents
 from training.common.kept import Run
 from training.common.parsers import WARM_UP
 from training.common.scoring import Figures, scored, tagged, under
-from training.common.treebanks import PUNCTUATION, TREES, ewt_documents
+from training.common.treebanks import PUNCTUATION, TREES
 from training.pipeline import default
 
 LONGEST = 15  # words of a sentence, including punctuation
-JACKKNIFED = ".jackknifed"  # suffix of a part with jackknifed tags
 # For each corpus, the parts for training and scoring during selection, and after selection.
 PARTS = {"ewt": ("fit", "tune", "train", "dev"), "wsj": ("train", "dev", "train", "test")}
 # Sources of the input tags of parsers, as in the names of figures.
@@ -53,11 +49,7 @@ class Short(Run):
 
     def trees(self, corpus: str, split: str) -> Sequence[Tree]:
         """Return the normalised trees of a part of a corpus."""
-        if split.endswith(JACKKNIFED):
-            part = split.removesuffix(JACKKNIFED)
-            found = jackknifed_trees(self.corpora, self.work, self.jobs, part)
-        else:
-            found = TREES[corpus](self.corpora, split)
+        found = TREES[corpus](self.corpora, split)
         if self.longest is not None:
             found = tuple(tree for tree in found if len(tree.words()) <= self.longest)
         return found[: self.limit]
@@ -66,29 +58,6 @@ class Short(Run):
         """Return the name of a part of a corpus in file names."""
         longest = "" if self.longest is None else self.longest
         return super().name(f"{corpus}{longest}", split)
-
-
-@functools.cache
-def jackknifed_trees(corpora: Path, work: Path, jobs: int, split: str) -> tuple[Tree, ...]:
-    """Return the trees of EWT's train or fit with jackknifed tags."""
-    predicted = default.read_docs(default.jackknifed(corpora, work, jobs))
-    tokens = (token for doc in predicted for token in doc if not token.is_space)
-    tuning = tuning_documents(corpora)
-    found = []
-    names = ewt_documents(corpora, "train")
-    for tree, name in zip(TREES["ewt"](corpora, "train"), names, strict=True):
-        words = tree.words()
-        own = list(islice(tokens, len(words)))
-        if [token.text for token in own] != words:
-            raise ValueError(f"{work / 'ewt'} has other documents than {corpora / 'ewt'}")
-        if split == "train" or name not in tuning:
-            found.append(retagged(tree, [token.tag_ for token in own]))
-    return tuple(found)
-
-
-def retagged(tree: Tree, tags: Sequence[str]) -> Tree:
-    """Return the tree with other tags."""
-    return Tree.from_spans(tree.words(), list(tags), tree.spans())
 
 
 # --- tags -----------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -16,8 +15,8 @@ from tqdm import tqdm
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.isbn.decode import DerivationParser
-from spacy_structlearn.isbn.derivation import encode
 from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.reranking import Reranker
 from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
@@ -53,29 +52,6 @@ CANDIDATES: dict[str, dict[str, ISBNSettings]] = {
 }
 SEEDS = {"ewt": (0, 1, 2), "wsj": (0, 1, 2, 3, 4)}  # the sample has 48 test sentences
 PAPER_SEEDS = (0, 1, 2, 3, 4)
-# Settings that belong to an optimizer.
-SCHEDULE = ("optimizer", "batch_size", "learn_rate", "weight_decay")
-SCHEDULE += ("averages", "validation", "max_iterations")
-# One setting at a time, around the selected settings; names without dots.
-SWEEPS: dict[str, dict[str, dict[str, Any]]] = {
-    "state_size": {str(n): {"state_size": n} for n in (20, 40, 80, 120)},
-    "batch_size": {str(n): {"batch_size": n} for n in (1, 8, 32)},
-    "dropout": {str(x).replace(".", "_"): {"dropout": x} for x in (0.0, 0.1, 0.2, 0.3)},
-    "optimizer": {
-        one.optimizer: {name: getattr(one, name) for name in SCHEDULE} for one in (BASE, ADAM)
-    },
-    "threshold": {str(n): {"min_word_count": n} for n in (5, 10, 20)},
-    "signature": {
-        "none": {"signature": "", "normalization": ""},
-        "shape": {"signature": "shape", "normalization": "typographic"},
-        "english": {"signature": "english", "normalization": "typographic"},
-    },
-}
-# Sweeps of arguments of the parser.
-SEARCHED: dict[str, tuple[Any, ...]] = {
-    "beam": (1, 2, 5, 10, 20, 50),
-    "decoder": ("viterbi", "labelled_recall"),
-}
 K = (20, 50)
 # Weights of the networks' log-probabilities relative to the grammar's, and biases of each bracket.
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
@@ -218,20 +194,6 @@ def _by_seed(
     )
 
 
-def jackknifed(run: models.Short) -> Iterator[Figures]:
-    """Yield figures of networks trained on jackknifed tags, on EWT."""
-    fit, choose, train, _ = models.PARTS["ewt"]
-    own = {name: chosen(run, "ewt", name) for name in MEANS}
-    run.prepare(
-        Plan("ewt", part + models.JACKKNIFED, one) for part in (fit, train) for one in own.values()
-    )
-    prefix = f"ewt{run.longest}.jackknifed"
-    for name, one in own.items():
-        f1 = f1_on(run, "ewt", fit + models.JACKKNIFED, one, choose)
-        yield {f"{prefix}.{name}.{choose}_f1": f1}
-    yield from compared(run, "ewt", train + models.JACKKNIFED, own, prefix)
-
-
 # --- reranking ------------------------------------------------------------------------------------
 class Lists:
     """The best trees of each sentence by a first parser, with their scores.
@@ -260,10 +222,11 @@ class Lists:
         self.brackets = self._placed([len(tree.spans()) - 1 for tree, _ in flat], 0.0)
         self.joint: dict[str, NDArray[np.float64]] = {}
 
-    def add(self, name: str, model: ISBN, threads: int) -> None:
+    def add(self, name: str, model: ISBN) -> None:
         """Add the log-probabilities of a network."""
         trees = [tree for own in self.trees for tree in own]
-        self.joint[name] = self._placed(joint_log_probabilities(model, trees, threads), -np.inf)
+        scores = Reranker(model, max(K), 1.0).log_probabilities(trees)
+        self.joint[name] = self._placed(scores, -np.inf)
 
     def _placed(self, values: Any, nothing: float) -> NDArray[np.float64]:
         table = np.full(self.shape, nothing)
@@ -302,25 +265,6 @@ class Lists:
         return self.f1(np.argmax(np.where(present, own, -1.0), axis=1))
 
 
-def joint_log_probabilities(model: ISBN, trees: Sequence[Tree], threads: int) -> NDArray[Any]:
-    """Return log P(tree, words) of normalised trees by their canonical derivations, in nats.
-
-    The result, float64 (N), is -inf for trees with an unknown tag or label.
-    """
-    derivations, encoded = encode(trees, model.symbols)
-    network, weights = model.network(), model.weights.astype(np.float64)
-
-    def run(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        return network.log_likelihoods(weights, *derivations.arrays, numbers)
-
-    with ThreadPoolExecutor(threads) as pool:
-        shards = np.array_split(np.arange(len(encoded)), 4 * threads)
-        values = np.concatenate(list(pool.map(run, shards)))
-    scores = np.full(len(trees), -np.inf)
-    scores[encoded] = values + model.signature_scores(derivations)
-    return scores
-
-
 class Setting(NamedTuple):
     """Settings of a reranker."""
 
@@ -339,11 +283,12 @@ def k_best_lists(run: models.Short, parser: ChartParser, split: str, kind: str) 
         words = tree.words()
         own = None if tags is None else tags[number]
         parses = parser.k_best(words, max(K), own)
-        found.append([(_normal(parse.tree(words)), parse.log_probability) for parse in parses])
+        found.append([(normal(parse.tree(words)), parse.log_probability) for parse in parses])
     return Lists(gold, found, PUNCTUATION["ewt"])
 
 
-def _normal(tree: Tree) -> Tree:
+def normal(tree: Tree) -> Tree:
+    """Return the tree as it is trained on."""
     found = normalize(tree)
     assert found is not None
     return found
@@ -368,7 +313,7 @@ def reranked(
         for kind in kinds:
             made = k_best_lists(run, parser, split, kind)
             for name, model in own.items():
-                made.add(name, model, run.jobs)
+                made.add(name, model)
             lists[split, kind] = made
     for kind in kinds:
         tune, dev = lists[choose, kind], lists[test, kind]
@@ -468,38 +413,3 @@ def full(run: models.Short) -> Iterator[Figures]:
     yield from reranked(
         whole, "full.rerank", ("own_tags",), first, lambda part: _networks(whole, part, settings)
     )
-
-
-# --- beyond the paper -----------------------------------------------------------------------------
-def beyond(run: models.Short, sweeps: Sequence[str] | None = None) -> Iterator[Figures]:
-    """Yield figures of one setting at a time, on EWT's tuning documents. sweeps: None for all."""
-    fit, choose, _, _ = models.PARTS["ewt"]
-    base = {name: chosen(run, "ewt", name) for name in MEANS}
-    for what in sweeps or [*SWEEPS, *SEARCHED]:
-        if what in SWEEPS:
-            yield from _trainings(run, what, base)
-            continue
-        for name, one in base.items():
-            model, _ = run.model("ewt", fit, one)
-            for value in SEARCHED[what]:
-                parser = DerivationParser(model, **{what: value})
-                result, ms = models.evaluated(run, parser, "ewt", choose, models.MAIN_TAGS["ewt"])
-                found = {f"{choose}_f1": result.f1, "ms_per_token": ms}
-                yield under(f"beyond.{what}.{value}.{name}", found)
-
-
-def _trainings(run: models.Short, what: str, base: Mapping[str, ISBNSettings]) -> Iterator[Figures]:
-    fit, choose, _, _ = models.PARTS["ewt"]
-    plans = {
-        (value, name): replace(one, **changes)
-        for value, changes in SWEEPS[what].items()
-        for name, one in base.items()
-    }
-    run.prepare(Plan("ewt", fit, one) for one in plans.values())
-    for (value, name), one in plans.items():
-        model, notes = run.model("ewt", fit, one)
-        result, ms = models.evaluated(
-            run, DerivationParser(model), "ewt", choose, models.MAIN_TAGS["ewt"]
-        )
-        found = {f"{choose}_f1": result.f1, "ms_per_token": ms, "train_s": notes["cpu_s"]}
-        yield under(f"beyond.{what}.{value}.{name}", found)

@@ -13,8 +13,7 @@ from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.treebank.data import binarize
 from spacy_structlearn.trees.parse import Parse
-from training.beyond.span_parser import FEW
-from training.common.kept import LEXICON, SETTINGS
+from training.common.kept import LEXICON, SEEDS, SETTINGS
 from training.common.parsers import Model, span_settings, trained
 from training.common.scoring import Figures, under
 from training.common.treebanks import folded, unfolded
@@ -90,12 +89,12 @@ def _single(run: models.Short, corpus: str, split: str) -> Model:
 
 def grammars(run: models.Short, corpus: str, split: str) -> Model:
     """Return the product of four grammars."""
-    return trained(run, corpus, split, replace(chosen(run, corpus), grammars=FEW))
+    return trained(run, corpus, split, replace(chosen(run, corpus), grammars=len(SEEDS)))
 
 
 def _span_features(run: models.Short, corpus: str, split: str) -> Model:
     """Return the product with span features, as in the default parser."""
-    base = replace(chosen(run, corpus), grammars=FEW)
+    base = replace(chosen(run, corpus), grammars=len(SEEDS))
     return trained(run, corpus, split, span_settings(corpus, base))
 
 

@@ -13,8 +13,8 @@ original ones.
 
 Parts of `--task srl`: for core arguments of verbs in gold trees, `core`, the paper's models on the
 English Web Treebank, `extra`, additional features, and `wsj`, both on the sample of the Wall Street
-Journal; `gap`, networks and log-linear models by the number of items; `text`, the roles predicted
-by the default pipeline, which must be trained.
+Journal; `gap`, networks and log-linear models by the number of items; `climb`, networks by hill
+climbing; `text`, the roles predicted by the default pipeline, which must be trained.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ TASKS = {
             "extra": lambda corpora, work: roles.extra(read_ewt(corpora)),
             "wsj": lambda corpora, work: roles.both(read_wsj(corpora), "wsj."),
             "gap": lambda corpora, work: roles.gap(read_ewt(corpora)),
+            "climb": lambda corpora, work: roles.climbed(read_ewt(corpora)),
             "text": roles_text.text,
         },
     ),
