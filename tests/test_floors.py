@@ -44,6 +44,7 @@ FLOORS = {
 }
 # The same inside grammar.
 GRAMMAR = {"treebank": 0, "latent": 1, "chart": 2, "discriminative": 3, "spans": 4, "fragments": 5}
+GRAMMAR |= {"fitting": 6}
 NO_SPACY = {room for room, floor in FLOORS.items() if floor < FLOORS["display"]}
 LAYERS = {"spacy_structlearn.encoder.training", "spacy_structlearn.isbn.training"}
 

@@ -30,7 +30,8 @@ from typer.testing import CliRunner
 
 import spacy_structlearn
 from spacy_structlearn.cli import app
-from spacy_structlearn.pipeline.readers import create_docbin_reader
+from spacy_structlearn.pipeline.readers import create_docbin_reader, create_treebank_reader
+from spacy_structlearn.pipeline.training.configs import COMPONENTS, learners
 from spacy_structlearn.trees.brackets import parse_tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -168,6 +169,45 @@ def test_everything_on_the_page_runs(page, place):
         check_training(place)
 
 
+# The main score of each component on ten documents of the sample, with the settings of the guide.
+FLOORS = {"np_chunker": 0.85, "chain_tagger": 0.7, "sentence_splitter": 0.8}
+LESS = {"rounds": 1, "grammars": 1, "folds": 2, "conditional_iterations": 10, "min_word_count": 1}
+
+
+def less_effort(block: dict) -> dict:
+    """The block of a model with settings for few trees."""
+    small = {name: LESS.get(name, value) for name, value in block.items()}
+    return {name: less_effort(of) if isinstance(of, dict) else of for name, of in small.items()}
+
+
+def in_guide() -> Iterator[tuple[str, dict]]:
+    page = ROOT / "training" / "guides" / "choosing_an_architecture.md"
+    for block in blocks(page):
+        if block.language == "ini":
+            (name,) = set(re.findall(r"^\[components\.(\w+)", block.text, re.MULTILINE))
+            config = Config().from_str(f"[components]\n[components.{name}]\n{block.text}")
+            yield name, config["components"][name]["model"]
+
+
+@pytest.mark.parametrize(
+    ("name", "model"), list(in_guide()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_settings_in_the_guide_are_accurate(name, model):
+    sample = ROOT / "corpora" / "sample"
+    spans = ["constituents"] if name == "pp_attacher" else None
+    read = create_treebank_reader(
+        sample / "sample.trees", spaces=sample / "sample.spaces", spans=spans
+    )
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe(name, config={"model": less_effort(model)})
+    examples = list(read(nlp))
+    nlp.initialize(lambda: examples[10:])
+    pipe.fit(examples[10:])
+    for example in examples[:10]:
+        pipe(example.predicted)
+    assert pipe.score(examples[:10])[pipe.main_score] >= FLOORS.get(name, 0.5)
+
+
 def check_training(place: Path) -> None:
     """What the commands of training/README.md leave is what the page says."""
     for scores in ("scores.json", "toy_scores.json", "pipeline_scores.json"):
@@ -255,6 +295,13 @@ def test_every_architecture_is_in_the_guide():
     assert names
     for name in names:
         assert f"`{name}`" in guide, name
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_every_learner_is_in_a_table(component):
+    tables = (ROOT / "training" / "tables.md").read_text("utf8")
+    (table,) = re.findall(f"<!-- table learners_{component} -->.*?<!-- end -->", tables, re.DOTALL)
+    assert re.findall(r"^\| `(.+?)`", table, re.MULTILINE) == list(learners(component))
 
 
 def test_benepar_names_in_the_guide_are_registered():

@@ -24,6 +24,7 @@ from training.common.report import filled, page_of
 TEMPLATES = ROOT / "training" / "tables.md"
 PAGES = (
     ROOT / "README.md",
+    ROOT / "training" / "guides" / "choosing_an_architecture.md",
     ROOT / "training" / "guides" / "coming_from_benepar.md",
     ROOT / "training" / "guides" / "dependencies.md",
     RESULTS / "README.md",

@@ -5,6 +5,7 @@ from .linear.log_linear import LogLinear
 from .nets.bayes_net import BayesNet
 from .settings import BayesNetSettings, LogLinearSettings, StagesSettings
 from .stages import Stages
+from .trainers import fit
 
 __all__ = [
     "BayesNet",
@@ -14,4 +15,5 @@ __all__ = [
     "Stages",
     "StagesSettings",
     "Table",
+    "fit",
 ]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ..errors import StructlearnError
 from ..learning import settings as core
-from ..learning.settings import Settings, quoted, setting
+from ..learning.settings import Settings, Variants, quoted, setting
 
 VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Prior variances that l2 "search" compares on development data."""
@@ -39,6 +39,7 @@ class BayesNetSettings(ClassifierSettings):
     """
 
     name = "BayesNet"
+    variants: ClassVar[Variants] = {"joint": {"fit_d": "joint"}, "naive": {"structure": "naive"}}
 
     structure: str | Mapping[str, Sequence[str]] = setting(
         "search",
@@ -74,6 +75,13 @@ class LogLinearSettings(ClassifierSettings):
     """
 
     name = "LogLinear"
+    variants: ClassVar[Variants] = {
+        "pairs": {"templates": "pairs"},
+        "stacked": {
+            "templates": "pairs",
+            "base": {"@architectures": "spacy_structlearn.BayesNet.v1"},
+        },
+    }
 
     templates: str | Sequence[Sequence[str]] = setting(
         "search",

@@ -22,6 +22,7 @@ from .convert import convert_cli
 from .evaluate import evaluate_cli
 from .find import find_cli
 from .info import info_cli
+from .init_config import init_config_cli
 from .measure import measure_cli
 from .parse import parse_cli
 from .render import render_cli
@@ -67,6 +68,7 @@ app.command("find")(find_cli)
 app.command("table")(table_cli)
 app.command("measure")(measure_cli)
 app.command("convert")(convert_cli)
+app.command("init-config")(init_config_cli)
 # Values of the config are set by options that typer does not know.
 app.command(
     "train",

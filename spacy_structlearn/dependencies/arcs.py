@@ -24,17 +24,13 @@ _ROOT_COST = 1e3  # so that only one word is a root
 _NEVER = -1e9
 LEAST = 1e-9  # probability of a choice
 POWER = 0.5  # of the probabilities of trees, which makes them flatter
-FAR = 2.0  # in nats, how much less probable than the first one a tree may be
 
 
 def likely(parses: Sequence[Parse]) -> list[tuple[Parse, float]]:
-    """Return the parses of a sentence that are not much less probable than the first, and weights.
-
-    A weight is the probability over that of the most probable parse, to the power `POWER`.
-    """
-    kept = [p for p in parses if p.log_probability > parses[0].log_probability - FAR]
-    best = max((p.log_probability for p in kept), default=0.0)
-    return [(p, exp(POWER * (p.log_probability - best))) for p in kept]
+    """Return the probable trees of a sentence with weights: the probability of each over that of
+    the most probable one, to the power `POWER`."""
+    best = max((p.log_probability for p in parses), default=0.0)
+    return [(p, exp(POWER * (p.log_probability - best))) for p in parses]
 
 
 class Arcs(NamedTuple):

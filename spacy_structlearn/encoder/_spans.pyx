@@ -1,10 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of binary trees over values of spans; see `spans`."""
+"""Kernels of the hidden layer of sites, see `scorer`, and of binary trees over values of spans, see
+`spans`."""
 
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t
 
 import numpy as np
+
+from spacy_structlearn.kernels.checks cimport check
+from spacy_structlearn.kernels.vectors cimport norm_of_sum
+
+cdef enum:
+    MOST = 15  # parts of a sum
 
 cdef double NEGLIGIBLE = -32.0  # log of shares that are left out of sums
 
@@ -90,3 +97,38 @@ def expected(const double[::1] values, const int64_t[::1] lengths, bint best):
             expect(&values[0] + first, n, best, &work[0, 0], &work[1, 0], &reach[first])
             first += n * (n + 1) // 2
     return np.asarray(reach)[:first]
+
+
+def hidden(
+    list parts, const int64_t[:, ::1] sites, const float[::1] gain, const float[::1] offset,
+    float epsilon
+):
+    """Return the rectified layer norm of sums of rows whose means are 0, float32 (n, width).
+
+    parts: float32 (any, width) each. sites: (n, parts), a row of each part; the last one is -1.
+    Raises ValueError unless they fit together.
+    """
+    cdef Py_ssize_t x, part, row, n = sites.shape[0], width = gain.shape[0]
+    cdef const float[:, ::1] own
+    cdef const float* begins[MOST]
+    cdef const float* rows[MOST + 1]
+    cdef Py_ssize_t sizes[MOST]
+    cdef bint sound
+    sound = 0 < len(parts) == sites.shape[1] <= MOST and offset.shape[0] == width > 0
+    for part, own in enumerate(parts if sound else ()):
+        sound = sound and own.shape[0] > 0 and own.shape[1] == width
+        if sound:
+            begins[part], sizes[part] = &own[0, 0], own.shape[0]
+    for x in range(n if sound else 0):
+        for part in range(sites.shape[1]):
+            sound &= -1 <= sites[x, part] < sizes[part]
+    check(sound, "there must be rows of each part for each site")
+    cdef float[:, ::1] out = np.empty((n, width), dtype=np.float32)
+    with nogil:
+        for x in range(n):
+            for part in range(sites.shape[1]):
+                row = sites[x, part]
+                rows[part] = begins[part] + (row if row >= 0 else sizes[part] - 1) * width
+            rows[sites.shape[1]] = NULL
+            norm_of_sum(&out[x, 0], rows, &gain[0], &offset[0], epsilon, <int>width)
+    return np.asarray(out)

@@ -45,8 +45,9 @@ def shapes(pieces: int, cases: int, width: int, layers: int, positions: int) -> 
 
 def onnx(weights: Weights, layers: int, heads: int, epsilon: float) -> bytes:
     """Return the model of ONNX from "pieces", "cases" (int64 (sentences, length)), "lengths" (int32
-    (sentences)), "places" (int64 (length)) and, with relative positions, "distances" (int64
-    (length, length)) to "vectors", float32 (sentences * length, width).
+    (sentences)), "places" (int64 (length)), "rows" (int64 (rows)) and, with relative positions,
+    "distances" (int64 (length, length)) to "vectors", float32 (rows, width). rows: the pieces whose
+    vectors are wanted, of sentences * length. The last layer computes no others.
     """
     graph = _Graph(weights, epsilon)
     add, last = graph.add, graph.constant([-1], np.int64)
@@ -57,7 +58,7 @@ def onnx(weights: Weights, layers: int, heads: int, epsilon: float) -> bytes:
     x = add("Add", x, add("Gather", "positions:weights", "places"))
     x = graph.norm("norm", x, add("Gather", "cases:weights", "cases"))
     bias = ""
-    inputs = {"pieces": "ST", "cases": "ST", "places": "T", "lengths": "S"}
+    inputs = {"pieces": "ST", "cases": "ST", "places": "T", "lengths": "S", "rows": "R"}
     if "relative" in weights:
         inputs["distances"] = "TT"
         bias = add("Gather", "relative:weights", "distances", axis=1)
@@ -70,7 +71,10 @@ def onnx(weights: Weights, layers: int, heads: int, epsilon: float) -> bytes:
         parts = add("Split", qkv, outputs=3, axis=-1, num_outputs=3)
         own: dict[str, Any] = {"domain": _MICROSOFT, "num_heads": heads}
         found = add("MultiHeadAttention", *parts, "", "lengths", bias, **own)
-        found = graph.product(f"{layer}.out", add("Reshape", found, by_piece))
+        found = add("Reshape", found, by_piece)
+        if layer == layers - 1:
+            found, x = (add("Gather", values, "rows") for values in (found, x))
+        found = graph.product(f"{layer}.out", found)
         x = graph.norm(f"{layer}.norm1", found, x)
         inner = add("Gelu", graph.product(f"{layer}.inner", x), domain=_MICROSOFT)
         x = graph.norm(f"{layer}.norm2", graph.product(f"{layer}.outer", inner, zero=_LOW), x)
@@ -141,7 +145,7 @@ class _Graph:
         values = [(11, name, 6 if name == "lengths" else 7, own) for name, own in inputs.items()]
         parts: list[tuple[int, Any]] = [(1, node) for node in self._nodes]
         parts += [(2, "encoder"), *((5, tensor) for tensor in self._tensors.values())]
-        for field, name, kind, sizes in (*values, (12, "vectors", 1, "NW")):
+        for field, name, kind, sizes in (*values, (12, "vectors", 1, "RW")):
             shape = _message((1, _message([(2, size)])) for size in sizes)
             tensor = _message([(1, _message([(1, kind), (2, shape)]))])
             parts.append((field, _message([(1, name), (2, tensor)])))

@@ -23,10 +23,11 @@ LEAST = -14.0  # of log-probabilities, because certainties would outweigh everyt
 _PRIOR = 1.0  # squared difference of the weights from 1 that costs as much as a likelihood of 1/e
 
 
-def log_softmax(scores: Floats) -> Floats:
-    """Return the log-probabilities of scores, (n, n_labels)."""
+def log_softmax(scores: Floats, columns: Any = slice(None)) -> Floats:
+    """Return the log-probabilities of scores, (n, n_labels). columns: those that are returned."""
     shifted = scores - scores.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    found = shifted[:, columns].copy()
+    return found - np.log(np.exp(shifted, out=shifted).sum(axis=1, keepdims=found.ndim == 2))
 
 
 def pooled(own: Floats, other: Floats, weights: Sequence[float]) -> Floats:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..learning.stored import Stored
 from ..serialization import nested
+from . import _spans
 from .pool import LEAST, log_softmax
 
 Vectors = NDArray[np.float32]
@@ -131,7 +132,7 @@ class SiteScorer(Stored):
         columns = [places[label] for label in labels if label in places]
         found = np.full((len(sites), len(labels)), LEAST, dtype=np.float32)
         for rows, scores in self._blocks(vectors, sites):
-            found[rows, known] = log_softmax(scores)[:, columns].clip(LEAST)
+            found[rows, known] = log_softmax(scores, columns).clip(LEAST)
         return found
 
     def probabilities(
@@ -145,14 +146,16 @@ class SiteScorer(Stored):
 
         The mean of each row is 0, so that the layer norm needs no means.
         """
-        parts = [
-            np.vstack([vectors @ matrix, edge])
-            for matrix, edge in zip(self.input, self.edges, strict=True)
-        ]
-        parts[0] += self.shift
-        for part in parts:
-            part -= part.mean(axis=1, keepdims=True)
-        return parts
+        return [self._projected(vectors, slot) for slot in range(self.slots)]
+
+    def _projected(self, vectors: Vectors, slot: int) -> NDArray[np.float32]:
+        part = np.empty((len(vectors) + 1, self.input.shape[2]), dtype=np.float32)
+        np.matmul(vectors, self.input[slot], out=part[:-1])
+        part[-1] = self.edges[slot]
+        if slot == 0:
+            part += self.shift
+        part -= part.mean(axis=1, keepdims=True)
+        return part
 
     def of_parts(
         self, parts: Sequence[NDArray[np.float32]], sites: Sites
@@ -164,8 +167,11 @@ class SiteScorer(Stored):
         size = max(_CELLS // max(len(self.labels), self.input.shape[2]), _LEAST_ROWS)
         for begin in range(0, len(sites), size):
             rows = slice(begin, begin + size)
-            hidden, _ = self._normalized(_sums(parts, sites[rows]))
-            yield rows, np.maximum(hidden, 0.0, out=hidden) @ self.output.T + self.bias
+            own = np.ascontiguousarray(sites[rows], dtype=np.int64)
+            hidden = _spans.hidden([*parts], own, self.gain, self.offset, EPSILON)
+            scores = hidden @ self.output.T
+            scores += self.bias
+            yield rows, scores
 
     def begin_update(
         self, vectors: Vectors, sites: Sites
@@ -214,13 +220,18 @@ class SiteScorer(Stored):
         """Yield the scores of some sites after the others, and their rows."""
         if not len(sites):
             return iter(())  # without vectors, perhaps
-        # Only the vectors of the sites are projected.
-        numbers = np.full(len(vectors) + 1, -1)
-        numbers[sites] = 0
-        numbers[-1] = -1
-        used = np.flatnonzero(numbers == 0)
-        numbers[used] = np.arange(len(used))
-        return self.of_parts(self.projected(vectors[used]), numbers[sites])
+        parts, places = [], []
+        for slot, column in enumerate(sites.T):
+            # Only the vectors of the sites are projected.
+            numbers = np.full(len(vectors) + 1, -1)
+            numbers[column] = 0
+            numbers[-1] = -1
+            used = np.flatnonzero(numbers == 0)
+            numbers[used] = np.arange(len(used))
+            own = vectors if len(used) == len(vectors) else vectors[used]
+            parts.append(self._projected(own, slot))
+            places.append(numbers[column])
+        return self.of_parts(parts, np.stack(places, axis=1))
 
     def _normalized(self, sums: NDArray) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the layer norm of rows whose means are 0, and the scale of each row."""

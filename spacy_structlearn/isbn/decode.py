@@ -21,7 +21,7 @@ from ..arrays import cumulative
 from ..errors import StructlearnError
 from ..parallel.batches import Workspaces, in_batches
 from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
-from . import _search
+from ._search import Searcher, Workspace
 from .model import ISBN
 
 # All decoders of grammars are accepted, but there are only two different ones here: the tree with
@@ -72,10 +72,10 @@ class DerivationParser:
         index = {label: i for i, label in enumerate(symbols.phrases)}
         chains = tuple(tuple(index[label] for label in chain) for chain in symbols.chains)
         root = index.get(symbols.root, -1)
-        self._searcher = _search.Searcher(model.network(), weights, chains, root)
+        self._searcher = Searcher(model.network(), weights, chains, root)
         # Rounding can make a signature more probable than 1.
         self._signature_log_probs = np.minimum(model.signature_log_probs.astype(np.float64), 0.0)
-        self._workspaces = Workspaces(_search.Workspace, threads)
+        self._workspaces = Workspaces(Workspace, threads)
 
     def parse(
         self,

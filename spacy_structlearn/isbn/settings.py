@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..learning import settings as core
-from ..learning.settings import Settings, setting
+from ..learning.settings import Settings, Variants, setting
 from ..words.signatures import spelling_constraints
 
 FEATURES = "abcd"
@@ -24,6 +24,7 @@ class ISBNSettings(Settings):
     """
 
     name = "ISBN"
+    variants: ClassVar[Variants] = {"mean_field": {"means": "mean_field"}}
     attributes = ("ORTH", "TAG")
 
     means: str = setting(

@@ -6,6 +6,8 @@
 
 #include "lanes.h"
 
+#include <math.h>
+
 #if defined(__GNUC__)
 #define LANES 8
 typedef float lanes_t __attribute__((vector_size(32), aligned(4), may_alias));
@@ -317,6 +319,23 @@ MULTIVERSION static UNUSED void add_counts(float *counts, const float *p, const 
         if (s == 0.0f) continue;
         /* In this order nothing overflows: it is a part of the parent's inside score. */
         for (k = 0; k < n; k++) counts[k] += s * (p[k] * m[k]);
+    }
+}
+
+/* The layer norm of a sum of vectors whose mean is 0, without what is negative. rows: NULL at the
+   end. */
+MULTIVERSION static UNUSED void norm_of_sum(float *out, const float *const *rows, const float *gain,
+                                            const float *offset, float epsilon, int n)
+{
+    float scale, x;
+    int k;
+    memcpy(out, *rows, n * sizeof(float));
+    for (rows++; *rows; rows++)
+        for (k = 0; k < n; k++) out[k] += (*rows)[k];
+    scale = 1.0f / sqrtf(dot_inline(out, out, n) / n + epsilon);
+    for (k = 0; k < n; k++) {
+        x = out[k] * scale * gain[k] + offset[k];
+        out[k] = x > 0.0f ? x : 0.0f;
     }
 }
 

@@ -32,3 +32,5 @@ cdef extern from "vectors.h" nogil:
         int32_t* chosen) noexcept
     void add_counts(float* counts, const float* p, const float* o, const float* m, float scale,
         int rows, int n) noexcept
+    void norm_of_sum(float* out, const float** rows, const float* gain, const float* offset,
+        float epsilon, int n) noexcept

@@ -34,6 +34,7 @@ from ..reading import read_bytes
 from .annotations import fits, hints, shown
 
 S = TypeVar("S", bound="Settings")
+Variants = Mapping[str, Mapping[str, Any]]
 
 _BOUNDS = {
     "ge": (operator.ge, "at least"),
@@ -143,6 +144,8 @@ class Settings:
     """The token attributes that the learner reads."""
     strengths: ClassVar[tuple[float, ...]] = ()
     """Strengths of the prior to choose from in learning on; empty if the learner cannot."""
+    variants: ClassVar[Variants] = {}
+    """Settings, as in a config, that make another method of the learner, by the method's name."""
 
     def __post_init__(self) -> None:
         for part in fields(self):

@@ -264,6 +264,10 @@ class Estimator:
         """Return a trainer that starts from `parameters`."""
         return self._call("trainer", parameters, data)
 
+    def fit(self, data: Sequence[Any], labels: Sequence[str] = ()) -> Any:
+        """Return the parameters that are learned from `data`, from scratch to the end."""
+        return self.trainer(self.initialize(data, labels), data).run()
+
     def adapter(
         self, parameters: Any, data: Sequence[Any], labels: Sequence[str], *, strength: float
     ) -> Trainer:

@@ -75,6 +75,7 @@ def architecture(
     build.__name__ = build.__qualname__ = f"build_{name}"
     build.__doc__ = document(kind)
     build.__signature__ = signature(kind)  # type: ignore[attr-defined]
+    build.settings = kind  # type: ignore[attr-defined]
     return build
 
 

@@ -177,6 +177,7 @@ class ChainTagger(ChainComponent):
 
     annotation = "token.tag_"
     settings_kind = ChainTaggerSettings
+    counted: ClassVar[dict[str, str]] = {"tag": "SUFFIX"}
     heads = ("tags",)
 
     def __init__(self, *args: Any, scorer: Callable | None = tagger_score, **settings: Any):

@@ -219,7 +219,9 @@ def read_vectors(
             raise StructlearnError("SL195", component=component, text=doc.text[:40], **sizes)
         tables.append(table)
     rows = np.concatenate(tables) if tables else np.empty((0, 0), dtype=np.float32)
-    return np.ascontiguousarray(rows[tokens.indices], dtype=np.float32)
+    if len(rows) != len(tokens.indices):
+        rows = rows[tokens.indices]
+    return np.ascontiguousarray(rows, dtype=np.float32)
 
 
 def form_ids(words: Iterable[str]) -> NDArray[np.uint64]:

@@ -92,6 +92,7 @@ class SentenceSplitter(ChainComponent):
     annotation = "token.is_sent_start"
     own_columns = tuple(boundaries.COLUMNS)
     settings_kind = SentenceSplitterSettings
+    counted: ClassVar[dict[str, str]] = {"tag": "GAP"}
 
     def __init__(self, *args: Any, scorer: Callable | None = senter_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)

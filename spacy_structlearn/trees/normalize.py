@@ -7,6 +7,8 @@ every tree.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .tree import Tree
 
 EMPTY_TAG = "-NONE-"
@@ -47,3 +49,8 @@ def normalize(tree: Tree, *, strip_functions: bool = True, root: str | None = "T
     if normal is None or root is None or (normal.label == root and not normal.is_leaf):
         return normal
     return Tree(root, [normal])
+
+
+def all_normal(trees: Iterable[Tree]) -> list[Tree]:
+    """Return the trees in standard form, those that have one."""
+    return [normal for tree in trees if (normal := normalize(tree)) is not None]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,14 @@ class Parse:
         """Return the tree over these words, with the root."""
         spans = [(self.root, 0, len(words)), *self.spans]
         return Tree.from_spans(list(words), self.tags, spans)
+
+
+def best_trees(
+    parser: Any, sentences: Iterable[Sequence[str]], tags: Iterable[Sequence[GivenTag]] | None
+) -> list[Tree]:
+    """Return the trees of the best parses. Arguments are those of `parser.parse`."""
+    words = [list(sentence) for sentence in sentences]
+    return [parse.tree(own) for parse, own in zip(parser.parse(words, tags), words, strict=True)]
 
 
 def tag_shares(given: Iterable[GivenTag], index: Mapping[str, int]) -> NDArray[np.float64]:

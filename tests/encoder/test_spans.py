@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from spacy_structlearn.encoder import _spans
 from spacy_structlearn.encoder.spans import (
     best_tree,
     margin,
@@ -113,3 +114,17 @@ def test_the_margin_of_gold_trees_that_win_is_zero():
     loss, gradient = margin(scores, gold, LENGTHS)
     assert loss == pytest.approx(0.0)
     assert not gradient.any()
+
+
+def test_the_hidden_layer_is_that_of_numpy():
+    draw = np.random.default_rng(0)
+    parts = [draw.normal(size=(n, 19)).astype(np.float32) for n in (4, 9)]
+    gain, offset = draw.normal(size=(2, 19)).astype(np.float32)
+    sites = np.array([[0, -1], [3, 2], [-1, 8]])
+    sums = parts[0][sites[:, 0]] + parts[1][sites[:, 1]]
+    unit = sums / np.sqrt((sums**2).mean(axis=1, keepdims=True) + 1e-5)
+    found = _spans.hidden(parts, sites, gain, offset, 1e-5)
+    np.testing.assert_allclose(found, np.maximum(unit * gain + offset, 0.0), rtol=1e-5, atol=1e-6)
+    for wrong in (sites[:, ::-1].copy() + 1, sites[:, :1].copy(), sites - 1):
+        with pytest.raises(ValueError, match="rows of each part"):
+            _spans.hidden(parts, wrong, gain, offset, 1e-5)

@@ -47,7 +47,7 @@ def test_every_sentence_is_a_tree(nlp, text, n_trees):
 
 
 def test_probable_trees_change_the_probabilities(nlp, monkeypatch):
-    monkeypatch.setattr("spacy_structlearn.dependencies.arcs.FAR", 100.0)
+    monkeypatch.setattr("spacy_structlearn.grammar.chart.reading.FAR", 100.0)
     monkeypatch.setattr("spacy_structlearn.grammar.chart.reading.USED", 5.0)
     parser = nlp.get_pipe("constituency_parser")
     alone = nlp(TEXT)

@@ -101,7 +101,7 @@ class SpanScorer:
         scores = np.empty((len(sites), len(self.scorer.labels)), dtype=np.float32)
         values = np.empty(len(sites))
         for at, own in span_scores(self._less, np.concatenate(vectors), sites):
-            scores[at], values[at] = own, -log_softmax(SHARPNESS * own)[:, 0]
+            scores[at], values[at] = own, -log_softmax(SHARPNESS * own, 0)
         return Spans(lengths, sites, scores, values)
 
     def scores(self, graphs: Hypergraphs, spans: Spans, numbers: NDArray[np.integer]) -> Floats:

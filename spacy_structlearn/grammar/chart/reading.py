@@ -30,6 +30,7 @@ class Forests(NamedTuple):
 
 
 USED = 0.1  # nats that the edges of a tree lose for the next of several
+FAR = 2.0  # in nats, how much less probable than the first one a probable tree may be
 UNLIKELY = 1e-3  # posterior of edges that no tree of a list has
 
 
@@ -161,22 +162,26 @@ class ParseReader:
         """Give the parse of each forest up to k probable trees, the most probable one first.
 
         After each tree, all edges that it contains cost `USED` nats: so the next ones differ where
-        this costs the least. Their log-probabilities are comparable within a forest.
+        this costs the least. Their log-probabilities are comparable within a forest. Trees that are
+        `FAR` less probable than the first one are left out.
         """
-        graphs = trees.graphs
+        graphs, least = trees.graphs, None
         scores = trees.gains if trees.scores is None else trees.scores
         current, found = scores.copy(), [dict[bytes, Parse]() for _ in range(len(graphs))]
         for _ in range(k):
             edges = np.flatnonzero(graphs.best(current)[1])
             current[edges] -= USED
             owner = np.searchsorted(graphs.edge_offsets, edges, side="right") - 1
-            totals = np.bincount(owner, scores[edges], len(graphs)).tolist()
+            totals = np.bincount(owner, scores[edges], len(graphs))
             bounds = np.searchsorted(owner, np.arange(len(graphs) + 1)).tolist()
-            others = self.parses(trees, edges, 1.0)
-            rows = zip(found, others, totals, pairwise(bounds), strict=True)
-            for own, other, total, (a, b) in rows:
-                other.log_probability = total
-                own.setdefault(edges[a:b].tobytes(), other)
+            keys = [edges[begin:end].tobytes() for begin, end in pairwise(bounds)]
+            least = totals - FAR if least is None else least
+            new = totals > least
+            new &= [key not in own for key, own in zip(keys, found, strict=True)]
+            others = self.parses(trees, edges[new[owner]], 1.0)
+            for number in np.flatnonzero(new).tolist():
+                others[number].log_probability = totals.item(number)
+                found[number][keys[number]] = others[number]
         for parse, own in zip(parses, found, strict=True):
             parse.probable = list(own.values())
 

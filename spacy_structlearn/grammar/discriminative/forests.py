@@ -50,15 +50,10 @@ class ForestStatistics:
     """Size of the forests of some sentences.
 
     constituents: number of pairs of a span and a refined symbol (Petrov & Klein 2007, figure 2).
-    items: number of pairs of a span and a coarse symbol.
-    edges: number of coarse binary productions over spans.
     """
 
     sentences: int
     constituents: int
-    items: int
-    edges: int
-    bytes: int
 
     def __add__(self, other: ForestStatistics) -> ForestStatistics:
         return ForestStatistics(*map(sum, zip(astuple(self), astuple(other), strict=True)))
@@ -156,15 +151,8 @@ class Forests:
     @property
     def statistics(self) -> ForestStatistics:
         """The size of the forests."""
-        arrays = self._arrays
-        masks = np.asarray(arrays["item_mask"])
-        return ForestStatistics(
-            self.n_sentences,
-            int(_N_BITS[masks.view(np.uint8)].sum(dtype=np.int64)),
-            len(masks),
-            len(arrays["edge_left"]),
-            sum(array.nbytes for array in arrays.values()),
-        )
+        bits = _N_BITS[np.asarray(self._arrays["item_mask"]).view(np.uint8)]
+        return ForestStatistics(self.n_sentences, int(bits.sum(dtype=np.int64)))
 
     @property
     def terminal_keys(self) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ the pair. Rare words share the parameters of their signatures with unknown words
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from ..treebank.lexicon import Backoff, Lexicon, LexiconLevel
 from ..treebank.symbols import substate_columns
 from .forests import Forests, Weights
 
+FLOOR = 1e-3  # least probability that parameters with the base "uniform" start from
 LEAST = 1e-8  # smaller base probabilities are taken for zero
 LARGEST = 40.0  # bound on the logarithm of a weight, so that `_forest` does not overflow
 
@@ -312,7 +314,9 @@ class GrammarLikelihood:
 
     keys: the terminals of all shards.
     engine: of `GrammarShard`s.
-    l2: the penalty, 0 or more.
+    l2, l1: the penalties, 0 or more. They become those of each parameter, float64 (n), with the
+        base "uniform": 0 for productions that no forest has. The data says nothing about these, and
+        a prior alone would pull their weights up to 1.
     """
 
     def __init__(
@@ -321,11 +325,20 @@ class GrammarLikelihood:
         keys: NDArray[np.int64],
         engine: Engine,
         l2: float = 0.0,
+        l1: float = 0.0,
     ):
         self.parameterization = parameterization
         self.engine = engine
-        self.l2 = l2
+        self.l1: float | NDArray[np.float64] = l1
+        self.l2: float | NDArray[np.float64] = l2
         self._map = TerminalMap(parameterization.lexicon, keys, parameterization.level)
+        if (l1 or l2) and not parameterization.is_centred:
+            parts = parameterization.weights(parameterization.initial(FLOOR))
+            assert parts is not None
+            weights = self._map.level_weights(*parameterization.refined(parts))
+            each = engine.map(lambda shard: shard.forests.expected_counts(weights)[1])
+            counts = self._of_parameters(map(sum, zip(*each, strict=True)), parts)
+            self.l1, self.l2 = (np.where(counts > 0, strength, 0.0) for strength in (l1, l2))
 
     def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """The objective, infinite where weights overflow, and its gradient: float64 (n)."""
@@ -333,13 +346,14 @@ class GrammarLikelihood:
         if parts is None:
             return np.inf, np.zeros_like(theta)
         weights = self._map.level_weights(*self.parameterization.refined(parts))
-        value, (*others, terminal) = self.engine.expected_counts(weights)
+        value, counts = self.engine.expected_counts(weights)
+        gradient = self.l2 * theta - self._of_parameters(counts, parts)
+        return 0.5 * dot(self.l2 * theta, theta) - value, gradient
+
+    def _of_parameters(self, counts: Iterable[Any], parts: Parts) -> NDArray[np.float64]:
+        *others, terminal = counts
         words = self._map.counts(terminal, parts.own, parts.rows)
-        gradient = self.parameterization.parameters_of(Parts._make([*others, *words]))
-        np.negative(gradient, out=gradient)
-        if self.l2:
-            gradient += self.l2 * theta
-        return -value + 0.5 * self.l2 * dot(theta, theta), gradient
+        return self.parameterization.parameters_of(Parts._make([*others, *words]))
 
 
 def without_backoff(grammar: LatentGrammar) -> LatentGrammar:

@@ -8,7 +8,7 @@ from math import exp
 from typing import Any, ClassVar
 
 from ...learning import settings as core
-from ...learning.settings import setting
+from ...learning.settings import Variants, setting
 from ..latent.settings import LatentGrammarSettings
 
 BASES = ("generative", "uniform")
@@ -30,6 +30,7 @@ class ConditionalGrammarSettings(LatentGrammarSettings):
     """
 
     name: ClassVar[str] = "ConditionalGrammar"
+    variants: ClassVar[Variants] = {"uniform": {"base": "uniform", "lexicon": "simple"}}
     strengths: ClassVar[tuple[float, ...]] = ()  # weights of productions are no counts
 
     base: str = setting(

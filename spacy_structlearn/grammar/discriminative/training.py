@@ -32,6 +32,7 @@ from ..treebank.lexicon import LexiconLevel
 from ..treebank.settings import Trees
 from .forests import ForestStatistics, Weights, coarse_forests, joined
 from .objective import (
+    FLOOR,
     GrammarLikelihood,
     GrammarShard,
     Parameterization,
@@ -44,7 +45,6 @@ from .settings import ConditionalGrammarSettings
 
 AT_ONCE = 256  # number of sentences whose unpruned forests are in memory at a time
 MEMORY = 5  # number of corrections that L-BFGS keeps
-FLOOR = 1e-3  # least probability that parameters with the base "uniform" start from
 Refined = tuple[Level, LexiconLevel]
 
 initialize = latent.initialize
@@ -170,7 +170,10 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
                 before = Parameterization(objectives.grammar, number - 1, settings.base)
                 theta = self._thetas[-1]
                 start = copied(before, objective.parameterization, theta, settings.seed)
-            optimizer = self._optimizer = self._new_optimizer(start)
+            tolerance = settings.conditional_tolerance
+            optimizer = self._optimizer = LBFGS(
+                start, memory=MEMORY, value_tolerance=tolerance, l1=objective.l1
+            )
         while optimizer.n_iterations < settings.conditional_iterations:
             more = optimizer.step(objective.value_and_grad)
             self.value = optimizer.value or 0.0
@@ -180,7 +183,7 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
         theta = optimizer.x
         self._thetas.append(theta)
         self._optimizer = None
-        penalty = settings.l1 * np.abs(theta).sum() + 0.5 * settings.l2 * float(theta @ theta)
+        penalty = np.sum(objective.l1 * np.abs(theta) + 0.5 * objective.l2 * theta**2)
         self.records.append(
             LevelRecord(
                 number,
@@ -199,10 +202,6 @@ class ConditionalGrammarTrainer(StagedTrainer[ConditionalGrammarSettings]):
     def generative_grammar(self) -> LatentGrammar:
         """The grammar that levels start from, with expanded rows of signatures."""
         return without_backoff(super().parameters())
-
-    def _new_optimizer(self, start: NDArray[np.float64]) -> LBFGS:
-        tolerance = self.settings.conditional_tolerance
-        return LBFGS(start, memory=MEMORY, value_tolerance=tolerance, l1=self.settings.l1)
 
     def state(self) -> dict[str, Any]:
         """The generative rounds, the trained levels, and the level in training."""
@@ -307,6 +306,7 @@ class Objectives:
             self.keys,
             self.engine,
             settings.l2,
+            settings.l1,
         )
 
     def _refined(self, number: int, trained: Mapping[int, NDArray[np.float64]]) -> Refined:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...learning import settings as core
-from ...learning.settings import setting
+from ...learning.settings import Variants, setting
 from ..treebank.data import BINARIZATIONS
 from ..treebank.settings import LexiconSettings
 from ..treebank.symbols import ROOT
@@ -37,6 +37,7 @@ class LatentGrammarSettings(LexiconSettings):
     """
 
     name: ClassVar[str] = "LatentGrammar"
+    variants: ClassVar[Variants] = {"treebank": {"rounds": 0}}
     attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
     strengths: ClassVar[tuple[float, ...]] = (1000.0, 10_000.0, 100.0)
 

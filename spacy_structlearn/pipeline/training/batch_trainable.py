@@ -85,6 +85,8 @@ class BatchTrainable(StoredComponent):
     main_score: str = ""  # the score that has weight 1 in training
     settings_kind: ClassVar[type[ComponentSettings]] = ComponentSettings
     heads: ClassVar[Collection[str]] = ()  # what its site scorers score, see `gold_sites`
+    counted: ClassVar[Mapping[str, Any]] = {}  # settings of learners that are counted
+    pairs: ClassVar[bool] = True  # whether its labels are few enough for pairs of them as states
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)

@@ -68,7 +68,7 @@ def factory(
     ours = [p for p in Signature.from_callable(make).parameters.values() if p.name != "given"]
     given = [setting.replace(default=Parameter.empty) for setting in settings.values()]
     make.__signature__ = Signature([*ours, *given])  # type: ignore[attr-defined]
-    make.component = component  # type: ignore[attr-defined]
+    make.component, make.default_model = component, model  # type: ignore[attr-defined]
     make.__name__ = make.__qualname__ = f"make_{kind.name}"
     make.__doc__ = (
         f"{document(kind)}\nmodel: the architecture, see above.\n"

@@ -103,6 +103,7 @@ class TreeMorphologizer(ChainComponent):
     annotation = "token.pos_"
     own_columns = (*OF_TREES, *OF_VERBS)
     settings_kind = TreeMorphologizerSettings
+    pairs = False
 
     def __init__(self, *args: Any, scorer: Callable | None = morphology_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)

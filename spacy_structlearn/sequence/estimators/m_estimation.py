@@ -462,5 +462,6 @@ class MEstimationTrainer(Trainer[Any]):
                 self.settings, *self._sentences(), self._model.labels, self._model.vocabularies
             )
         if self._minimization is None:
-            self._minimization = Minimization(self._statistics, self.settings.l2)
+            l2 = self.settings.strength(sum(len(part.offsets) - 1 for part in self._data))
+            self._minimization = Minimization(self._statistics, l2)
         return self._minimization

@@ -177,12 +177,12 @@ class Templates:
         reach = max((abs(offset) for _, offset in terms), default=0)
         distances = range(1, reach + 1)
         return _predicates.Hasher(
-            np.array([_hash(self.texts[i]) for i in chosen], dtype=np.uint64),
+            np.array([symbol_of(self.texts[i]) for i in chosen], dtype=np.uint64),
             np.cumsum([0, *(len(self._parsed[i]) for i in chosen)]).astype(np.int32),
             np.array([self.columns.index(name) for name, _ in terms], dtype=np.int32),
             np.array([offset for _, offset in terms], dtype=np.int32),
-            np.array([_hash(f"padding[{-k}]") for k in distances], dtype=np.uint64),
-            np.array([_hash(f"padding[+{k}]") for k in distances], dtype=np.uint64),
+            np.array([symbol_of(f"padding[{-k}]") for k in distances], dtype=np.uint64),
+            np.array([symbol_of(f"padding[+{k}]") for k in distances], dtype=np.uint64),
             2**64 - 2 ** (64 - self.key_bits),
         )
 
@@ -217,9 +217,11 @@ def _parse(text: str) -> list[tuple[str, int]]:
     return [(term[1], int(term[2])) for term in terms if term]
 
 
-def _hash(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode("utf8"), digest_size=8).digest(), "little")
+def symbol_of(text: str) -> int:
+    """Return the symbol of a text, 64 bits."""
+    digest = blake2b(text.encode("utf8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
-UNKNOWN = _hash("vocabulary[unknown]")
+UNKNOWN = symbol_of("vocabulary[unknown]")
 """The symbol of everything outside a closed vocabulary."""

@@ -180,13 +180,20 @@ def numpy_value_and_grad(likelihood, theta):
 @pytest.mark.parametrize("kind", KINDS)
 def test_value_and_gradient_are_those_of_numpy(kind, base, number):
     likelihood = objective("toy", kind, number, base, l2=0.05)
-    for seed in range(1):
-        theta = theta_of(likelihood, seed)
-        value, gradient = likelihood.value_and_grad(theta)
-        wanted, wanted_gradient = numpy_value_and_grad(likelihood, theta)
-        assert value == pytest.approx(wanted, rel=1e-5)
-        np.testing.assert_allclose(gradient, wanted_gradient, rtol=1e-4, atol=1e-5)
-        assert value > 0
+    theta = theta_of(likelihood)
+    value, gradient = likelihood.value_and_grad(theta)
+    wanted, wanted_gradient = numpy_value_and_grad(likelihood, theta)
+    assert 0 < value == pytest.approx(wanted, rel=1e-5)
+    np.testing.assert_allclose(gradient, wanted_gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_a_prior_leaves_productions_alone_that_no_forest_has():
+    likelihood = objective("short", "simple", 1, "uniform", threshold=0.1, l2=0.5)
+    absent, free = likelihood.l2 == 0, objective("short", "simple", 1, "uniform", threshold=0.1)
+    assert 0 < absent.sum() < len(absent)
+    theta = theta_of(likelihood)
+    assert not likelihood.value_and_grad(theta)[1][absent].any()
+    assert (free.value_and_grad(theta)[1][~absent] != 0).mean() > 0.9
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,12 +4,11 @@
     pip install matplotlib
     python -m training.papers.petrov_klein2007 --jobs 2
 
-Writes training/results/petrov_klein2007.json, .md and .svg: tables 1 and 2 and figure 2, with
-those of the paper. Parts (discriminative.py), which --only selects: `tune`, the strengths of priors
-on WSJ dev, which the other parts need; `l1` and `l2`, table 2; `table1`; `pruning`, figure 2;
-`cost`; `best`, selected grammars; `uniform`, tables 1 and 2 with the paper's parametrisation, on
-the WSJ sample; and `analysis`, section 4.4, of the grammars of `uniform`. In the other parts,
-weights are corrections of generative ones, because the paper's parametrisation takes much longer.
+Writes training/results/petrov_klein2007.json, .md and .svg, with the figures of the paper. Parts,
+which --only selects: `copy`, tables 1 and 2; `skeleton`, the gain by the number of trees over tags;
+`causes`, what the gain depends on; `analysis`, section 4.4 (levels.py). With weights that are
+corrections of generative ones (discriminative.py): `pruning`, figure 2; `cost`; `best`, selected
+grammars.
 
     python -m training.papers.petrov_klein2007 --generative
 
@@ -25,12 +24,11 @@ training/work/models by their settings; interrupted training resumes.
 from __future__ import annotations
 
 from training.common.command import bound, options, run_parts
-from training.papers.petrov_klein2007 import discriminative, generative, report
-from training.papers.petrov_klein2007.uniform import analysis, uniform
+from training.papers.petrov_klein2007 import discriminative, generative, levels, report
 
 GENERATIVE = "parsing_generative"
 NAME = "petrov_klein2007"
-PARTS = {**discriminative.PARTS, "uniform": uniform, "analysis": analysis}
+PARTS = {**levels.PARTS, **discriminative.PARTS}
 
 
 def main() -> None:

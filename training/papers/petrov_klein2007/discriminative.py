@@ -1,4 +1,4 @@
-"""The discriminative grammars of papers/petrov_klein2007: tables 1 and 2, figure 2, costs.
+"""Grammars whose weights are corrections of generative ones: figure 2, costs, the best grammars.
 
 Each part yields its figures one after another. Finished steps are not repeated.
 """
@@ -33,19 +33,13 @@ from training.common.kept import SEEDS, TABLE1, WSJ
 from training.common.process import in_process
 from training.common.recording import peak_mb
 from training.common.scoring import Figures, score, under
-from training.common.treebanks import PUNCTUATION
 from training.papers.petrov_klein2007.pruning import RebuiltObjective
 
 NUMBERS = tuple(2**number for number in range(TABLE1.rounds + 1))
-# For tables 1 and 2. The strengths are tuned on WSJ dev, and also used on EWT, because a prior is
-# independent of the size of the treebank.
-BASE = TABLE1.part(ConditionalGrammarSettings, l1=0.0, l2=0.0, shards=4)
-GRID: dict[str, tuple[float, ...]] = {"l1": (1.0, 2.0), "l2": (0.5, 2.0)}
+CENTRED = TABLE1.part(ConditionalGrammarSettings, l1=1.0, l2=0.0, shards=4)
 REGIMES = ("cached", "coarse_to_fine", "none")
 EVERY = 20  # pruning is measured on every 20th sentence, ordered by length
 EVALUATIONS = 3
-SKELETON_ROUNDS = {"rounds": 2, "split_iterations": 3, "merge_iterations": 0}
-SKELETON = replace(TABLE1, **SKELETON_ROUNDS)
 Settings = LatentGrammarSettings  # or of conditional grammars, a subclass
 LENGTH = 40  # words, of the sentences that the literature also scores by themselves
 # Pruning thresholds of the parser. A discriminative grammar has learned to separate the tree from
@@ -65,54 +59,6 @@ class Run(kept.Run):
         """Return the grammar of the training trees of a corpus, and its notes."""
         return self.prepared(corpus, "train", settings)
 
-    def scores(
-        self,
-        corpus: str,
-        settings: Settings,
-        threshold: float,
-        split: str = "dev",
-        decoder: str = "max_rule_product",
-    ) -> list[Figures]:
-        """Return F1 and exact match of the grammar of each level, 1 to 16 subcategories, and those
-        of sentences of at most 40 words.
-
-        threshold: of posteriors, for pruning after each level except for the first. decoder: by
-        default the best one of Petrov & Klein (2007b), which the paper cites.
-        """
-        trained, _ = self.grammar(corpus, settings)
-        path = self.path(corpus, "train", settings)
-
-        def measure() -> list[Figures]:
-            gold = self.trees(corpus, split)
-            found = []
-            for depth in range(trained.depth + 1):
-                parser = ChartParser(
-                    trained.truncated(depth + 1),
-                    decoder=decoder,
-                    **coarse_to_fine(depth, threshold),
-                    threads=self.jobs,
-                )
-                found.append(of_lengths(score(parser, gold, PUNCTUATION[corpus])))
-            return found
-
-        name = f"{path.stem}-{split}-{decoder}-{threshold:g}"
-        return self.once(name, _digest(path), measure)
-
-    def best(
-        self, corpus: str, settings: Settings, decoder: str = "max_rule_product"
-    ) -> tuple[float, list[Figures]]:
-        """Return the best threshold on dev, by the mean F1 of levels, and the scores with it."""
-        found = {t: self.scores(corpus, settings, t, decoder=decoder) for t in PARSING_THRESHOLDS}
-        return max(found.items(), key=lambda pair: mean_f1(pair[1]))
-
-    def threshold(self, settings: Settings) -> float:
-        """Return the best threshold on dev for WSJ grammars with these settings."""
-        return self.best("wsj", settings)[0]
-
-    def best_scores(self, corpus: str, settings: Settings) -> list[Figures]:
-        """Return the scores with the best threshold of WSJ grammars."""
-        return self.scores(corpus, settings, self.threshold(settings))
-
     def once(self, name: str, digest: str, measure: Callable[[], Any]) -> Any:
         """Return a stored measurement if its `digest` is the same. Otherwise measure now."""
         path = self.work / "petrov_klein2007" / f"{name}.json"
@@ -126,17 +72,6 @@ class Run(kept.Run):
         return result
 
 
-def coarse_to_fine(depth: int, threshold: float) -> dict[str, Any]:
-    """Return the settings of a parser whose first pass is exhaustive, and prunes little.
-
-    The first pass of the default settings approximates the grammar with 2 subcategories, which is
-    pruned with. It costs discriminative grammars of EWT up to one point of F1, so the level with 2
-    is left out where there are others.
-    """
-    levels = (0, *range(2, depth + 1)) if depth > 1 else range(depth + 1)
-    return {"levels": levels, "thresholds": (THRESHOLDS[0], *[threshold] * depth)}
-
-
 def of_lengths(score: EvalbScore) -> Figures:
     """Return F1 and exact match of all sentences, and of those of at most 40 words."""
     found = {"f1": score.f1, "exact": score.complete_match}
@@ -144,86 +79,8 @@ def of_lengths(score: EvalbScore) -> Figures:
     return found | {f"{LENGTH}.f1": short.f1, f"{LENGTH}.exact": short.complete_match}
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
     return blake2b(path.read_bytes(), digest_size=8).hexdigest()
-
-
-# --- strengths of the priors ----------------------------------------------------------------------
-def settings_of(norm: str, strength: float) -> ConditionalGrammarSettings:
-    """Return the settings of tables 1 and 2 with this prior."""
-    # The paper's prior is strength |theta|^2, ours half of this.
-    return replace(BASE, **{norm: 2 * strength if norm == "l2" else strength})
-
-
-def tune(run: Run) -> Iterator[Figures]:
-    """Yield figures on WSJ dev for several strengths of the priors."""
-    plans = [settings_of(norm, strength) for norm in GRID for strength in GRID[norm]]
-    run.train([("wsj", settings) for settings in plans])
-    for norm, strengths in GRID.items():
-        points = []
-        for strength in strengths:
-            settings = settings_of(norm, strength)
-            found = run.best_scores("wsj", settings)
-            point = {"strength": strength, "threshold": run.threshold(settings)}
-            points.append({**point, "mean_f1": mean_f1(found), "levels": found})
-            yield {f"wsj.tune.generative.{norm}.points": points}
-        best = max(points, key=lambda point: point["mean_f1"])
-        figures = {"strength": best["strength"], "mean_f1": best["mean_f1"]}
-        yield under(f"wsj.tune.generative.{norm}.chosen", figures)
-    settings = chosen(run)
-    yield under("wsj.tune.chosen", {**_prior(settings), "threshold": run.threshold(settings)})
-    for threshold in PARSING_THRESHOLDS:
-        for name, own in (("generative", TABLE1), ("discriminative", settings)):
-            figures = {name: mean_f1(run.scores("wsj", own, threshold))}
-            yield under(f"wsj.tune.thresholds.{_name(threshold)}", figures)
-
-
-def chosen(run: Run, norm: str | None = None) -> ConditionalGrammarSettings:
-    """Return the best point on WSJ dev, by mean F1 over levels, of one norm or of all."""
-    found = [
-        settings_of(other, strength)
-        for other in ([norm] if norm is not None else GRID)
-        for strength in GRID[other]
-    ]
-    run.train([("wsj", settings) for settings in found])
-    return max(found, key=lambda settings: mean_f1(run.best_scores("wsj", settings)))
-
-
-def mean_f1(levels: Sequence[Figures]) -> float:
-    return float(np.mean([level["f1"] for level in levels]))
-
-
-def _prior(settings: ConditionalGrammarSettings) -> Figures:
-    norm = "l1" if settings.l1 else "l2"
-    return {"base": settings.base, "norm": norm, "strength": settings.l1 or settings.l2 / 2}
-
-
-# --- tables 1 and 2 -------------------------------------------------------------------------------
-def regularized(run: Run, norm: str) -> Iterator[Figures]:
-    """Yield a column of table 2 on EWT."""
-    settings = chosen(run, norm)
-    _, notes = run.grammar("ewt", settings)
-    yield under(norm, _prior(settings))
-    scores = run.best_scores("ewt", settings)
-    for number, found, level in zip(NUMBERS, scores, notes["levels"], strict=True):
-        figures = {
-            **found,
-            "features": level["nonzero"],
-            "share": level["nonzero"] / level["parameters"],
-            "iterations": level["iterations"],
-            "evaluations": level["evaluations"],
-            "left_out": level["left_out"],
-        }
-        yield under(f"{norm}.{number}", figures)
-
-
-def table1(run: Run) -> Iterator[Figures]:
-    """Yield figures of generative and discriminative grammars on dev of both treebanks."""
-    settings = chosen(run)
-    for corpus in PUNCTUATION:
-        for name, own in (("generative", TABLE1), ("discriminative", settings)):
-            for number, found in zip(NUMBERS, run.best_scores(corpus, own), strict=True):
-                yield under(f"{corpus}.{name}.{number}", found)
 
 
 # --- figure 2 -------------------------------------------------------------------------------------
@@ -232,13 +89,13 @@ def pruning(run: Run) -> Iterator[Figures]:
 
     Seconds are for one evaluation over all training sentences, extrapolated from the sample.
     """
-    settings = chosen(run)
+    settings = CENTRED
     path = run.path("wsj", "train", settings)
     values: dict[str, float] = {}
     for regime in REGIMES:
         for level, number in enumerate(NUMBERS):
             measure = partial(in_process, pruning_worker, run, settings, level, regime, EVERY)
-            found = run.once(f"pruning-{regime}-{number}-{EVERY}", _digest(path), measure)
+            found = run.once(f"pruning-{regime}-{number}-{EVERY}", digest_of(path), measure)
             values[regime] = found.pop("log_likelihood")
             yield under(f"pruning.{number}.{regime}", found)
         yield under(f"pruning.{regime}", found)
@@ -320,44 +177,29 @@ class Conditional:
 # --- cost -----------------------------------------------------------------------------------------
 def cost(run: Run) -> Iterator[Figures]:
     """Yield time and memory of training, and of an evaluation with one thread."""
-    settings = chosen(run)
-    _, notes = run.grammar("ewt", settings)
+    _, notes = run.grammar("ewt", CENTRED)
     yield {
         "train.ewt16.wall_min": notes["wall_s"] / 60,
         "train.ewt16.cpu_min": notes["cpu_s"] / 60,
         "train.ewt16.threads": notes["threads"],
         "train.peak_rss_gb": notes["peak_rss_mb"] / 1024,
     }
-    digest = _digest(run.path("ewt", "train", settings))
-    worker = partial(in_process, evaluation_worker, run, "ewt", settings, settings)
-    found = run.once("evaluation-ewt", digest, worker)
-    yield {"train.cpu_s_per_evaluation.ewt16": found["cpu_s"]}
-    own = replace(BASE, **SKELETON_ROUNDS)
-    worker = partial(in_process, evaluation_worker, run, "wsj_skeleton", SKELETON, own)
-    found = run.once("evaluation-wsj_skeleton", repr(SKELETON), worker)
-    yield {
-        "train.wsj_skeleton4.cpu_s_per_evaluation": found["cpu_s"],
-        "train.wsj_skeleton4.sentences": found["sentences"],
-        "train.wsj_skeleton4.peak_rss_gb": found["peak_rss_mb"] / 1024,
-    }
+    digest = digest_of(run.path("ewt", "train", CENTRED))
+    found = run.once("evaluation-ewt", digest, partial(in_process, evaluation_worker, run))
+    yield {"train.cpu_s_per_evaluation.ewt16": found}
 
 
-def evaluation_worker(
-    run: Run, corpus: str, learned: Settings, settings: ConditionalGrammarSettings
-) -> Figures:
-    """Return the median CPU seconds of an evaluation after a warm-up.
-
-    learned: the settings of the grammar that is evaluated.
-    """
-    trained, _ = run.model(corpus, "train", learned)
-    trees, seconds = run.trees(corpus, "train"), []
-    with closing(Conditional(settings, encode(settings, [trees]), trained)) as conditional:
+def evaluation_worker(run: Run) -> float:
+    """Return the median CPU seconds of an evaluation on EWT after a warm-up."""
+    trained, _ = run.grammar("ewt", CENTRED)
+    data, seconds = encode(CENTRED, [run.trees("ewt", "train")]), []
+    with closing(Conditional(CENTRED, data, trained)) as conditional:
         conditional.evaluate()
         for _ in range(EVALUATIONS):
             start = time.process_time()
             conditional.evaluate()
             seconds.append(time.process_time() - start)
-    return {"cpu_s": float(np.median(seconds)), "sentences": len(trees), "peak_rss_mb": peak_mb()}
+    return float(np.median(seconds))
 
 
 # --- the best grammars ----------------------------------------------------------------------------
@@ -366,10 +208,9 @@ def best(run: Run) -> Iterator[Figures]:
 
     They are selected on WSJ dev. The selected one and the discriminative one are tested once.
     """
-    prior = chosen(run)
     generative = [replace(WSJ, seed=seed) for seed in SEEDS]
     # Only the finest level is trained. Earlier levels are for pruning.
-    own = {name: getattr(prior, name) for name in ("base", "start", "l1", "l2", "shards")}
+    own = {name: getattr(CENTRED, name) for name in ("base", "start", "l1", "l2", "shards")}
     discriminative = [WSJ.part(ConditionalGrammarSettings, first_level=WSJ.rounds, **own)]
     run.train([("wsj", own) for own in (*generative, *discriminative)])
     four = [run.grammar("wsj", own)[0] for own in generative]
@@ -400,18 +241,14 @@ def best(run: Run) -> Iterator[Figures]:
 
 
 def _parser(run: Run, members: Sequence[LatentGrammar], threshold: float) -> ChartParser:
-    return ChartParser(members, **coarse_to_fine(members[0].depth, threshold), threads=run.jobs)
-
-
-def _name(threshold: float) -> str:
-    return f"{threshold:.0e}".replace("e-0", "e-")
+    # The first pass is exhaustive and prunes little. The level with two subcategories is left out,
+    # because the parser approximates it if it comes first.
+    levels = (0, *range(2, members[0].depth + 1))
+    thresholds = (THRESHOLDS[0], *[threshold] * (len(levels) - 2))
+    return ChartParser(members, levels=levels, thresholds=thresholds, threads=run.jobs)
 
 
 PARTS: dict[str, Callable[[Run], Iterator[Figures]]] = {
-    "tune": tune,
-    "l1": partial(regularized, norm="l1"),
-    "l2": partial(regularized, norm="l2"),
-    "table1": table1,
     "pruning": pruning,
     "cost": cost,
     "best": best,

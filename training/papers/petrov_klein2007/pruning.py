@@ -53,7 +53,7 @@ class RebuiltForests:
             if np.isin(gold, keys).all():
                 self._gold_keys[tree] = gold
         self.trees = np.array(list(self._gold_keys), dtype=np.int64)
-        self.statistics = ForestStatistics(0, 0, 0, 0, 0)
+        self.statistics = ForestStatistics(0, 0)
         self.terminal_keys = keys
         self._chart = _CountingChart()
         self._first = (data, compile_grammar(grammar.truncated(1)), lexicon)
@@ -85,7 +85,7 @@ class RebuiltForests:
         sums = tuple(np.zeros(len(array), dtype=np.float32) for array in arrays)
         totals = ProductionCounts(*(np.zeros(len(array)) for array in arrays))
         log_z = np.full(self.n_sentences, -np.inf)
-        made = ForestStatistics(self.n_sentences, 0, 0, 0, 0)
+        made = ForestStatistics(self.n_sentences, 0)
         for place in self._counted.tolist():
             self._chart.n_made = 0
             tree = [int(self.trees[place])]
@@ -93,7 +93,7 @@ class RebuiltForests:
             if not forests.n_sentences:
                 continue
             if threshold > 0 or not self._cascade:
-                made += ForestStatistics(0, self._chart.n_made, self._chart.n_made, 0, 0)
+                made += ForestStatistics(0, self._chart.n_made)
             forests.number_terminals(self.terminal_keys)
             for before, level in self._cascade:
                 if threshold > 0:
