@@ -22,12 +22,11 @@ from .convert import convert_cli
 from .evaluate import evaluate_cli
 from .find import find_cli
 from .info import info_cli
-from .init_config import init_config_cli
 from .measure import measure_cli
 from .parse import parse_cli
 from .render import render_cli
 from .table import table_cli
-from .train import train_cli
+from .train import init_config_cli, train_cli
 
 app = typer.Typer(
     help="Trainable spaCy components for the structure of sentences.",
