@@ -192,9 +192,8 @@ class ConstituencyParser(BatchTrainable):
 
     def _add(self, examples: list[Example], strength: float | None = None) -> None:
         # `spacy train` shuffles the examples, and sums of floats depend on the order.
-        def content(example: Example) -> tuple[Any, ...]:
-            doc = example.reference
-            return doc.text, ids_of_spans(doc.spans.get(CONSTITUENTS, ()))
+        def content(x: Example) -> tuple[Any, ...]:
+            return x.reference.text, ids_of_spans(x.reference.spans.get(CONSTITUENTS, ()))
 
         super()._add(sorted(examples, key=content), strength)
 
@@ -319,8 +318,7 @@ class ConstituencyParser(BatchTrainable):
                 for index, tag in tags:
                     doc[index].tag_ = tag
             else:
-                spans = [(tag, index, index + 1) for index, tag in tags]
-                set_spans(doc, CONSTITUENT_TAGS, spans)
+                set_spans(doc, CONSTITUENT_TAGS, [(tag, i, i + 1) for i, tag in tags])
 
     def k_best(self, doclike: Doc | Span, k: int = 5) -> list[tuple[float, Tree]]:
         """Find the k best trees of a sentence, in the order of the decoder.

@@ -51,10 +51,7 @@ class ScoredTrees(NamedTuple):
 
 
 class Reranker(Protocol):
-    """Chooses among parses by a model that cannot score forests, see `isbn.reranking`.
-
-    k: how many parses of a sentence it reads.
-    """
+    """Chooses among k parses by a model that cannot score forests, see `isbn.reranking`."""
 
     k: int
 
@@ -65,7 +62,6 @@ class Reranker(Protocol):
 
         sentences: the words of each. Several threads may call it at the same time.
         """
-        ...
 
 
 class ParseReader:
