@@ -142,7 +142,7 @@ def _compared(
 def parts_of(run: Run) -> dict[str, Part]:
     """Return the short sentences of EWT and of the WSJ sample."""
     ewt = Part(run.corpora, run.work, run.jobs, 2000)
-    wsj = Part(run.corpora, run.work, run.jobs, None, "wsj", 20, "train", "dev+test", 2)
+    wsj = Part(run.corpora, run.work, run.jobs, None, "wsj", 20, "train", "dev+test")
     return {"ewt": ewt, "wsj": wsj}
 
 
