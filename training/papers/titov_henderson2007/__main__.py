@@ -16,7 +16,7 @@ cpu           CPU time of training and parsing
 full          sentences of all lengths of EWT; reranking of the default parser
 seeds         the selected settings with other seeds, on EWT; only with --only
 wsj_seeds     the same on the WSJ sample, which has 48 test sentences
-paper_training  the training of the paper with five seeds, gold tags; only with --only
+paper_training  the training of the paper by seeds, gold tags; only with --only
 spreads       other spreads of the weights of `artificial`; only with --only
 
 On EWT, settings are selected on the documents of `ewt/tune.txt`, by networks trained on the rest of
