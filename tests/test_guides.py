@@ -301,7 +301,8 @@ def test_every_architecture_is_in_the_guide():
 def test_every_learner_is_in_a_table(component):
     tables = (ROOT / "training" / "tables.md").read_text("utf8")
     (table,) = re.findall(f"<!-- table learners_{component} -->.*?<!-- end -->", tables, re.DOTALL)
-    assert re.findall(r"^\| `(.+?)`", table, re.MULTILINE) == list(learners(component))
+    ours = [name for name in learners(component) if not name.startswith("contracts.")]
+    assert re.findall(r"^\| `(.+?)`", table, re.MULTILINE) == ours
 
 
 def test_benepar_names_in_the_guide_are_registered():

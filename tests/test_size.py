@@ -26,7 +26,7 @@ LIMITS = {
     "spacy_structlearn/grammar/latent": 2_270,
     "spacy_structlearn/grammar/spans": 1_670,
     "spacy_structlearn/grammar/treebank": 1_600,
-    "spacy_structlearn/isbn": 3_360,
+    "spacy_structlearn/isbn": 3_370,
     "spacy_structlearn/kernels": 830,
     "spacy_structlearn/learning": 920,
     "spacy_structlearn/matching": 880,

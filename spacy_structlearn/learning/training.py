@@ -153,12 +153,13 @@ class Trainer(Generic[S]):
             fresh = copy(self)
             value, n_iterations = float(fields["value"]), int(fields["n_iterations"])
             finished, best = flag(fields["finished"]), fields["best"]
+            best = None if best is None else (float(best[0]), best[1])
             if n_iterations < 0:
                 raise ValueError(f"{n_iterations} iterations")
             if fresh.restore(fields["state"]) is False:
                 return False
             fresh.value, fresh.n_iterations, fresh.finished = value, n_iterations, finished
-            fresh.best = None if best is None else (float(best[0]), best[1])
+            fresh.best = best
         self.__dict__.update(fresh.__dict__)
         return True
 

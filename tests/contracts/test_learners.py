@@ -86,7 +86,7 @@ def test_damaged_state(case):
     for bad in (b"", state[:-1], state[:40] + bytes([state[40] ^ 1]) + state[41:]):
         with pytest.raises(StructlearnError, match=r"SL05[0-4]"):
             trainer.resume(bad)
-    version, fields = unpack(state, KIND, {2})
+    version, fields = unpack(state, KIND, {3})
     assert not trainer.resume(pack(KIND, version, fields | {"identity": np.zeros(2)}))
     damaged = [fields | {name: "x"} for name in fields if name != "identity"]
     damaged += [fields | {"n_iterations": -1}]

@@ -177,7 +177,7 @@ def test_it_is_saved_with_its_rules(tmp_path):
     read = spacy.blank("en").from_disk(tmp_path)  # rules are data: any Tokenizer can read them
     copy = pickle.loads(pickle.dumps(NLP))
     for text, tokens in CASES:
-        for nlp in (loaded, read, copy):
+        for nlp in (NLP, loaded, read, copy):
             assert words(text, nlp) == tokens.split(" ")
     assert loaded.tokenizer.to_bytes() == NLP.tokenizer.to_bytes()
 
