@@ -100,7 +100,7 @@ def gold_heads(phrases: PhraseTrees, heads: Numbers) -> NDArray[np.int64]:
 
     heads: of each word, in words of all trees; a root is its own head, -1 is unknown. The head of a
     phrase is its only word whose head is outside. Phrases with several such words, as wrong trees
-    have, are none of the dependency tree: what depends on what in them is not to be learned.
+    have, are no phrases of the dependency tree, and nothing is learned from them.
     """
     counts, found = np.zeros(phrases.n, dtype=np.int64), np.full(phrases.n, -1)
     own = np.flatnonzero(heads >= 0)

@@ -270,7 +270,7 @@ class MEstimationSettings(ChainSettings):
         yield "l2", "0, or at least 1e-9", self.l2 is None or self.l2 == 0 or self.l2 >= 1e-9
 
     def strength(self, n_sentences: int) -> float:
-        """Return l2, or its default for so many sentences."""
+        """Return l2, or the default for this number of sentences."""
         if self.l2 is not None:
             return self.l2
         # The same on 100 to 5,000 sentences of EWT. The HMM's expectations are not as noisy.

@@ -39,7 +39,7 @@ from training.common.ewt import build_docs, read_docs, write_docs
 from training.common.recording import RESULTS
 
 NAME = "learners"
-EVERY, OF_DEV = 6, 3  # one document of so many
+EVERY, OF_DEV = 6, 3  # every sixth document of train, every third of dev
 OF_TRAIN = {"constituency_parser": 18, "srl_labeler": 30, "tree_dependencies": 30}
 OF_TRAIN |= dict.fromkeys(("sentence_splitter", "chain_tagger", "tree_morphologizer"), 60)
 GROUPS = 10

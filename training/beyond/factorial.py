@@ -63,7 +63,7 @@ from training.papers.titov_henderson2007.parsing import ADAM, WEIGHTS, Lists, no
 from training.pipeline.self_training import labelled
 
 ROUNDS, FOLDS, FILES = 3, 2, 8
-SHARE = 3  # one tree in so many
+SHARE = 3  # every third tree
 DRAWN = 8  # and one sentence in so many for the weights
 # The X-bar grammar, by merging all splits, after a level for pruning.
 XBAR = LEXICON.part(LatentGrammarSettings, rounds=1, merge_fraction=1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -31,12 +30,13 @@ def read(path: Path, stop: int | None = None) -> list[Sentence]:
 def ours_data(sentences: list[Sentence]):
     """Return the sentences as arrays of symbol ids, hashing each string once."""
     from spacy_structlearn.sequence.layout.data import SequenceData
+    from spacy_structlearn.sequence.layout.features import symbol_of
 
     ids: dict[str, int] = {}
 
     def symbol(text: str) -> int:
         if text not in ids:
-            ids[text] = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+            ids[text] = symbol_of(text)
         return ids[text]
 
     columns = np.array(

@@ -8,7 +8,6 @@ M-estimation does so once, for the expectations of q0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from time import process_time
@@ -20,6 +19,7 @@ from spacy_structlearn.sequence.chain.decode import viterbi
 from spacy_structlearn.sequence.chain.model import ChainModel
 from spacy_structlearn.sequence.estimators.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.layout.encoding import PLAIN
+from spacy_structlearn.sequence.layout.features import symbol_of
 from spacy_structlearn.sequence.settings import (
     CRFSettings,
     LikelihoodSettings,
@@ -51,10 +51,7 @@ Figures = dict[str, Any]
 def as_data(trees: Sequence[Tree], labels: Sequence[str]) -> Data:
     """Return words, suffixes and tags of trees. Words of other tags have the first tag."""
     words = [word for tree in trees for word in tree.words()]
-    ids = [
-        [int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") for text in own]
-        for own in (words, [word[-SUFFIX:].lower() for word in words])
-    ]
+    ids = [list(map(symbol_of, own)) for own in (words, [word[-SUFFIX:].lower() for word in words])]
     offsets = np.cumsum([0, *(len(tree.words()) for tree in trees)])
     place = {label: number for number, label in enumerate(labels)}
     tags = [place.get(tag, 0) for tree in trees for tag in tree.tags()]
