@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 
 from spacy_structlearn.measures.complexity import COUNTS, INDICES
 from spacy_structlearn.measures.totals import MEASURES, SUMS, measures_of, totals
-from training.benchmarks import usability
+from training.benchmarks.usability import measures as usability
 
 
 @pytest.mark.parametrize("text", usability.counted_texts(), ids=lambda text: text.name)

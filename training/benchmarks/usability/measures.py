@@ -1,9 +1,4 @@
-"""What users do with trees: measures of complexity.
-
-    python corpora/fetch.py ewt
-    python -m training.benchmarks.usability --tregex CLASSES
-
-In training/results/usability.json:
+"""Measures of complexity: against counts by hand, in predicted trees, and against Tregex.
 
 measures.texts          texts of tests/measures/counted.txt, which were counted by hand
 measures.wrong          those of which one of the nine counts is another one
@@ -38,12 +33,11 @@ from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.nodes import Brackets
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
-from training.common.command import Figures, bound, options, run_parts
+from training.common.command import Figures
 from training.common.ewt import read_documents
 from training.common.jackknife import untagged
 from training.common.recording import ROOT
 
-NAME = "usability"
 COUNTED = ROOT / "tests" / "measures" / "counted.txt"
 FEWEST = 100  # words of a document
 TREGEX = "edu.stanford.nlp.trees.tregex.TregexPattern"
@@ -136,17 +130,3 @@ def matches(classes: Path, pattern: str, path: Path) -> int:
 def dev(args: Any) -> list[Tree]:
     documents = read_documents(args.corpora, "dev")
     return [tree for _, doc in documents for tree in doc._.trees][: args.limit]
-
-
-PARTS = {"measures": measures, "accuracy": accuracy, "tregex": tregex}
-
-
-def main() -> None:
-    parser = options(__doc__, "corpora", "limit", only=PARTS)
-    parser.add_argument("--tregex", type=Path, metavar="CLASSES", help="class path of Tregex")
-    args = parser.parse_args()
-    run_parts(NAME, bound(PARTS, args), args.only, is_trial=args.limit is not None)
-
-
-if __name__ == "__main__":
-    main()
