@@ -40,7 +40,7 @@ class FragmentObjective:
         l2: float,
     ):
         self._n = len(forests.numbers)
-        self._l2, self._size = l2, len(scorer.weights)
+        self._l2, self.size = l2, len(scorer.weights)
         self.parts = []
         for first in range(0, self._n, _BATCH):
             batch = np.arange(self._n)[first : first + _BATCH]
@@ -60,7 +60,7 @@ class FragmentObjective:
             scores: Floats = graphs.scores + places.scores(w)
             log_z, posteriors = graphs.inside_outside(scores)
             value += float(log_z.sum() - scores[target].sum())
-            total = total + gradient(places, posteriors - target, self._size)
+            total = total + gradient(places, posteriors - target, self.size)
         return value / max(self._n, 1), total / max(self._n, 1)
 
 

@@ -10,6 +10,7 @@ wsj_xbar ... the base grammar q0 alone (q0), and with M-estimates of fragment fe
              m_est_paper: the same prior for all features)
 wsj_xbar_conditional ... the same features trained by conditional likelihood (discriminative); on
              EWT also _tune, trained without the tuning documents, and scored on them
+wsj_xbar_ranking ... the same features trained by ranking among samples of q0 (ranking)
 ratios       of CPU times, from recorded figures
 
 q0 is the X-bar grammar of the treebank (xbar), or a grammar after four rounds of splitting and
@@ -47,6 +48,7 @@ from spacy_structlearn.grammar.spans.forests import TrainingForests, training_fo
 from spacy_structlearn.grammar.treebank.data import TreebankData, to_tree
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from training.beyond.fragment_likelihood import FragmentObjective
+from training.beyond.tree_ranking import TreeRanking
 from training.common.command import bound, options, run_parts
 from training.common.kept import LEXICON, Run, model_at
 from training.common.recording import RESULTS
@@ -77,6 +79,8 @@ GRID = {
     1.0: (0.03, 0.1, 0.3, 1.0),
 }
 ITERATIONS = 100  # maximum of L-BFGS, as in the paper's figure 1
+SAMPLES = 20  # of each sentence, for ranking
+RANKING = (0.3, 1.0, 3.0, 10.0)  # penalties
 SCORED = (5, 10, 20, 40, 60, 80, 100)  # iterations with scores of the parser
 
 
@@ -233,6 +237,45 @@ def conditional(
     yield under(f"{where}.discriminative", figures)
 
 
+def ranking(run: Run, corpus: str, base: str) -> Iterator[Figures]:
+    """Yield figures of ranking among samples, with the best penalty."""
+    learned, tuned = CHOOSING[corpus]
+    scores: dict[float, float] = {}
+    for l2, part, weights, _ in _ranked(run, corpus, base, learned, RANKING):
+        scores[l2] = part.scores(weights, [tuned])[f"{tuned}_f1"]
+    best = max(scores, key=scores.__getitem__)
+    learned, splits = SCORING[corpus]
+    for l2, part, weights, seconds in _ranked(run, corpus, base, learned, [best]):
+        figures = {f"{tuned}_f1": scores[best], "l2": l2, "samples": SAMPLES}
+        figures |= {**part.scores(weights, splits), **seconds, "cpu_s": sum(seconds.values())}
+        yield under(f"{corpus}.{base}.ranking", figures)
+
+
+def _ranked(
+    run: Run, corpus: str, base: str, split: str, penalties: Sequence[float]
+) -> Iterator[tuple[float, Part, FragmentWeights, dict[str, float]]]:
+    part = Part(run, corpus, split, base)
+    start = part.statistics.weights
+    objective = part.objective(start, 0.0)
+    with part.clock("samples"):
+        ranked = TreeRanking(objective, SAMPLES)
+    del objective
+    for l2 in penalties:
+        clock = Clock()
+        optimizer = LBFGS(start.values)
+        bar = tqdm(total=ITERATIONS, desc=f"{corpus} ranking, {l2:g}", mininterval=5)
+        with clock, bar:
+            while optimizer.n_iterations < ITERATIONS and optimizer.step(
+                lambda w, l2=l2: ranked.value_and_grad(w, l2)
+            ):
+                bar.set_postfix(loss=f"{optimizer.value:.4f}", refresh=False)
+                bar.update()
+        names = ("forests", "features", "samples")
+        seconds = {f"{name}_cpu_s": part.clock(name).seconds for name in names}
+        weights = start.with_weights(optimizer.x)
+        yield l2, part, weights, {**seconds, "iterations_cpu_s": clock.seconds}
+
+
 def held_out(run: Run, corpus: str, base: str) -> Iterator[Figures]:
     """Yield figures of conditional likelihood on the part for choosing settings."""
     learned, split = CHOOSING[corpus]
@@ -278,6 +321,7 @@ PARTS: dict[str, Callable[[Run], Iterator[Figures] | Figures]] = {
         ("", estimates),
         *((("_tune", held_out),) if corpus == "ewt" else ()),
         ("_conditional", final),
+        ("_ranking", ranking),
     )
 } | {"ratios": ratios}
 

@@ -1,4 +1,4 @@
-"""The conditional likelihood of features of fragments: its gradient, and its value at 0."""
+"""Losses of features of fragments, conditional and by ranking: gradients, and values at 0."""
 
 from functools import cache
 
@@ -9,6 +9,7 @@ from grammar.fragments.test_weights import EVERY, learned
 from spacy_structlearn.grammar.fragments.weights import FragmentScorer
 from spacy_structlearn.grammar.spans.forests import training_forests
 from training.beyond.fragment_likelihood import FragmentObjective
+from training.beyond.tree_ranking import TreeRanking, sampled
 
 
 @cache
@@ -48,3 +49,26 @@ def test_without_weights_it_is_the_loss_of_the_grammar():
     value, gradient = objective().value_and_grad(np.zeros(len(scorer.weights)))
     assert value == pytest.approx(parsed.loss / len(parsed.numbers), abs=1e-6)
     assert np.abs(gradient).max() > 0.01
+
+
+@pytest.mark.parametrize("l2", [0.0, 5.0])
+def test_gradient_of_ranking(l2):
+    found = TreeRanking(objective(), 3)
+    assert found.n == len(forests()[0].numbers)
+    w, direction = vector(found.size), vector(found.size, 1)
+    _, gradient = found.value_and_grad(w, l2)
+    ends = [found.value_and_grad(w + s * direction, l2)[0] for s in (1e-5, -1e-5)]
+    assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(gradient @ direction, abs=1e-6)
+    # Without weights, all trees are equally good.
+    assert found.value_and_grad(np.zeros(found.size), l2)[0] == pytest.approx(np.log(4))
+
+
+def test_trees_are_sampled_by_their_posteriors():
+    graphs = forests()[0].graphs
+    _, posteriors = graphs.inside_outside(graphs.scores)
+    drawn = np.zeros(len(posteriors))
+    for trees in sampled(graphs, 2000, np.random.default_rng(0)):
+        for edges in trees:
+            drawn[edges] += 1 / 2000
+    assert drawn == pytest.approx(posteriors, abs=0.06)
+    assert ((posteriors > 0.2) & (posteriors < 0.8)).any()
