@@ -27,7 +27,7 @@ from training.papers.smith2007.sampled import PAPER
 
 SAMPLES = (1, 5, 20)  # for each sentence
 # c of the regulariser |w|^2 / 2c, of a sum over sentences.
-STRENGTHS = (10.0, 100.0, 1000.0, 10_000.0)
+STRENGTHS = (100.0, 1000.0, 10_000.0, 100_000.0)
 LIMITS = Limits(100, 1e-6)
 
 Floats = NDArray[np.float64]
