@@ -48,12 +48,9 @@ SPLIT = {"split_iterations": 0, "merge_iterations": 0, "smooth_iterations": 0}
 COPY = TABLE1.part(
     ConditionalGrammarSettings, base="uniform", start="copy", l1=0.0, l2=0.0, shards=4
 )
-COPY = replace(COPY, rounds=3, conditional_iterations=150, **SPLIT)
-STRENGTHS = {"none": (0.0,), "l1": (0.1, 0.3, 1.0)}
+COPY = replace(COPY, rounds=4, conditional_iterations=150, **SPLIT)
+STRENGTHS = {"none": (0.0,), "l1": (0.1, 0.3, 1.0), "l2": (0.03, 0.1, 0.3, 1.0)}
 TUNED = 2  # with four subcategories
-# Rounds with each norm, for the choice of its strength and for table 2. Only without a prior are 16
-# subcategories affordable.
-ROUNDS = {"none": (4, 4), "l1": (TUNED, COPY.rounds)}
 THRESHOLD = 1e-3  # of posteriors, after each level
 DECODER = "max_rule_sum"
 SIZES = (1000, 4000, 15_000, 30_060)
@@ -147,8 +144,8 @@ def parts_of(run: Run) -> dict[str, Part]:
 
 
 def settings_of(norm: str, strength: float, **changes: Any) -> ConditionalGrammarSettings:
-    """Return the settings of a norm ("l1" or "none") and a strength of its prior."""
-    return replace(COPY, l1=strength if norm == "l1" else 0.0, **changes)
+    """Return the settings of a norm ("l1", "l2" or "none") and a strength of its prior."""
+    return replace(COPY, **({} if norm == "none" else {norm: strength}), **changes)
 
 
 # --- tables 1 and 2 -------------------------------------------------------------------------------
@@ -170,7 +167,7 @@ def copy(run: Run) -> Iterator[Figures]:
         for kind, settings in (("generative", TABLE1), ("discriminative", own)):
             yield from _over_seeds(part, f"copy.{corpus}", kind, settings)
     for norm in STRENGTHS:
-        settings = settings_of(norm, _best(parts["ewt"], norm)[1], rounds=ROUNDS[norm][1])
+        settings = settings_of(norm, _best(parts["ewt"], norm)[1])
         yield from _table2(parts["ewt"], norm, settings)
 
 
@@ -186,7 +183,7 @@ def _best(ewt: Part, norm: str) -> tuple[float, float]:
 
 
 def _on_tune(ewt: Part, norm: str, strength: float) -> list[Figures]:
-    return ewt.scores(settings_of(norm, strength, rounds=ROUNDS[norm][0]), "tune")
+    return ewt.scores(settings_of(norm, strength, rounds=TUNED), "tune")
 
 
 def _over_seeds(
