@@ -51,7 +51,7 @@ CANDIDATES: dict[str, dict[str, ISBNSettings]] = {
     },
 }
 SEEDS = {"ewt": (0, 1, 2), "wsj": (0, 1, 2, 3, 4)}  # the sample has 48 test sentences
-PAPER_SEEDS = (0, 1, 2)
+PAPER_SEEDS = range(5)
 K = (20, 50)
 # Weights of the networks' log-probabilities relative to the grammar's, and biases of each bracket.
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
@@ -154,10 +154,11 @@ def seeds(run: models.Short, corpus: str) -> Iterator[Figures]:
 
 
 def paper_training(run: models.Short) -> Iterator[Figures]:
-    """Yield figures of the training of the paper with gold tags, on EWT, by seeds."""
+    """Yield figures of the training of the paper with gold tags, by seeds."""
     settings = {name: settings_of(PAPER, name) for name in MEANS}
-    prefix = "paper_training.ewt.gold_tags"
-    yield from _by_seed(run, "ewt", settings, PAPER_SEEDS, "gold_tags", prefix)
+    for corpus in models.PARTS:
+        prefix = f"paper_training.{corpus}.gold_tags"
+        yield from _by_seed(run, corpus, settings, PAPER_SEEDS, "gold_tags", prefix)
 
 
 def _by_seed(
