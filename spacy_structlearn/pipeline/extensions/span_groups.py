@@ -54,7 +54,8 @@ def span_columns(spans: Iterable[Span]) -> Columns:
     if found is None:
         rows = [(span.label, span.start, span.end) for span in spans]
         found = list(zip(*rows, strict=True)) or ((), (), ())
-    labels, starts, ends = map(np.asarray, found, (np.uint64, np.int64, np.int64))
+    labels: Any = np.asarray(found[0], dtype=np.uint64)
+    starts, ends = (np.asarray(column, dtype=np.int64) for column in found[1:])
     if isinstance(spans, _Written):
         spans.columns = labels, starts, ends
     return labels, starts, ends
