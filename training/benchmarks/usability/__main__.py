@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from training.benchmarks.usability import measures
+from training.benchmarks.usability import browser, measures
 from training.common.command import bound, options, run_parts
 
 PARTS = {
     "measures": measures.measures,
     "accuracy": measures.accuracy,
     "tregex": measures.tregex,
+    "browser": browser.browser,
 }
 
 
