@@ -118,7 +118,9 @@
         return sum + width * height;
       }, 0);
       const { width, height } = box(e.querySelector("svg") ?? e);
-      return height > 300 && area < 0.05 * width * height;
+      // The blank top of a picture is cut off.
+      const shown = Math.min(height, e.scrollHeight);
+      return shown > 300 && area < 0.05 * width * shown;
     }).map(e => `${e.getAttribute("aria-label")} ${e.scrollWidth} x ${e.scrollHeight}`)),
   };
   // The root is not always in view in the layout that was not chosen for the width.
