@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from training.benchmarks.usability import measures
+from training.benchmarks.usability import measures, report
 from training.common.command import bound, options, run_parts
 
 PARTS = {
     "measures": measures.measures,
     "accuracy": measures.accuracy,
     "tregex": measures.tregex,
+    "report": report.report,
+    "coverage": report.coverage,
 }
 
 
