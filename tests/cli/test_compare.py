@@ -27,7 +27,7 @@ def test_compare(run, model, silent, gold, tmp_path):
     assert (code, err) == (0, "")
     rows = [" ".join(line.split()) for line in out.splitlines()]
     assert any(row.startswith("Chunks: F1 0.0000 1.0000 1.0000") for row in rows)
-    assert "Chunks: sentences 0 3 0.2500" in rows
+    assert "Chunks: exact match 0 3 0.2500" in rows
     assert "3 sentences are better" in out
     assert "0 sentences are worse" in out
     page = target.read_text(encoding="utf8")

@@ -6,7 +6,6 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 import spacy_structlearn
-from spacy_structlearn.pipeline.readers import with_gold_tokens
 from spacy_structlearn.pipeline.reports import comparison, evaluation, items
 
 TEXTS = [
@@ -23,15 +22,15 @@ def gold():
     return nlp, list(nlp.pipe(TEXTS))
 
 
+def lowered(doc):
+    words, spaces = zip(*((t.text.lower(), bool(t.whitespace_)) for t in doc), strict=True)
+    return Doc(doc.vocab, words, spaces, sent_starts=[t.is_sent_start for t in doc])
+
+
 def test_scores_are_those_of_the_scorers(gold):
     nlp, docs = gold
-    examples = [with_gold_tokens(nlp, doc) for doc in docs]
-    for example in examples:
-        for token in example.predicted:
-            token.norm_ = "the"  # so that some tags are wrong
     with nlp.select_pipes(disable=["sentence_splitter"]):
-        predicted = nlp.pipe(example.predicted for example in examples)
-        examples = [Example(doc, e.reference) for doc, e in zip(predicted, examples, strict=True)]
+        examples = [Example(nlp(lowered(doc)), doc) for doc in docs]
     scores = spacy.scorer.Scorer(nlp).score(examples)
     for _, component in nlp.pipeline:
         if hasattr(component, "score"):

@@ -48,7 +48,7 @@ def compare(first: Sequence[Sentence], second: Sequence[Sentence]) -> Comparison
         found = np.array(paired_bootstrap(counts[0], counts[1], _measures)).T
         for kind, (a, b, low, high, p) in zip(_KINDS, found.tolist(), strict=True):
             scores.append((f"{LAYERS[name]}: {kind}", a, b, b - a, low, high, p))
-        tests.append((f"{LAYERS[name]}: sentences", *_test(*exact)))
+        tests.append((f"{LAYERS[name]}: exact match", *_test(*exact)))
         if name == "tag":
             tests.append(
                 ("Tags: words", *_test(*(_words(side) for side in zip(*shared, strict=True))))
@@ -57,7 +57,7 @@ def compare(first: Sequence[Sentence], second: Sequence[Sentence]) -> Comparison
     return Comparison(scores, tests, sorted(pairs, key=lambda pair: -pair[0]))
 
 
-_KINDS = ("precision", "recall", "F1", "sentences without error")
+_KINDS = ("precision", "recall", "F1", "exact match")
 
 
 def _measures(sums: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """Errors of trees by kind, and the coverage of intervals.
 
-report.kinds            kinds of errors (Kummerfeld et al. 2012) in the trees of en_structlearn_sm on
+report.kinds            kinds of errors (Kummerfeld et al. 2012) in trees of en_structlearn_sm on
                         EWT's dev, with gold tokens; report.sentences, report.brackets: the trees,
                         and their missing and extra brackets
 report.errors.KIND      share of these brackets; report.unexplained: of those kinds that only name
