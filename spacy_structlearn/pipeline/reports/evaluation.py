@@ -51,23 +51,25 @@ def table(
     if len(shown) < len(rows):
         caption += f", the first {most} of {len(rows)}"
 
-    def cell(kind: str, value: Cell, like: Cell) -> str:
-        text = (
-            value
-            if isinstance(value, str)
-            else f"{value:{',' if isinstance(value, int) else '.3f'}}"
+    numbers = [any(not isinstance(row[i], str) for row in rows) for i in range(len(header))]
+    lines = []
+    for kind, row in [("th", header), *(("td", row) for row in shown)]:
+        cells = (
+            f"<{kind}{' class=n' if number else ''}>{escaped(_formatted(value))}</{kind}>"
+            for value, number in zip(row, numbers, strict=True)
         )
-        return f"<{kind}{'' if isinstance(like, str) else ' class=n'}>{escaped(text)}</{kind}>"
-
-    lines = [("th", header), *(("td", row) for row in shown)]
-    body = "\n".join(
-        f"<tr>{''.join(cell(kind, *pair) for pair in zip(row, rows[0], strict=True))}</tr>"
-        for kind, row in lines
-    )
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    body = "\n".join(lines)
     return (
         f'<div class="scroll" role="group" aria-label="{escaped(caption)}" tabindex="0">'
         f"<table><caption>{escaped(caption)}</caption>\n{body}\n</table></div>\n"
     )
+
+
+def _formatted(value: Cell) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
 def section(title: str, *parts: str, note: str = "") -> str:
