@@ -76,7 +76,7 @@ def tree_errors(
     wanted = Counter(_Node.of(gold, kept, parameters).brackets())
     tree = _Node.of(predicted, others, parameters)
     errors = []
-    while step := _best(tree, Counter(tree.brackets()), wanted):
+    while step := _best(tree, wanted):
         label = step.label if step.name == "add" else step.nodes[0].label
         start, end = places[step.nodes[0].start], places[step.nodes[-1].end - 1] + 1
         errors.append(TreeError(_kind(step), step.name, label, start, end, step.repaired))
@@ -216,17 +216,22 @@ class _Step(NamedTuple):
                 self.parent.parent.replace([self.parent], self.parent.children)
 
 
-def _best(tree: _Node, found: Counter[Span], gold: Counter[Span]) -> _Step | None:
+def _best(tree: _Node, gold: Counter[Span]) -> _Step | None:
     """Return the step that repairs the most brackets, of equal ones the first; None at the end."""
-    missing, extra = gold - found, found - gold
-    steps = [*_moves(tree, missing, extra), *_edits(tree, missing, extra)]
-    return max(steps, key=lambda step: step.repaired, default=None)
+    balance = Counter(tree.brackets())
+    balance.subtract(gold)
+    if not any(balance.values()):
+        return None
+    steps = [*_moves(tree, balance), *_edits(tree, balance)]
+    return max(steps, key=lambda step: step.repaired)
 
 
-def _edits(tree: _Node, missing: Counter[Span], extra: Counter[Span]) -> Iterator[_Step]:
+# In what follows, balance has the brackets: positive numbers of extra and negative ones of missing.
+def _edits(tree: _Node, balance: Counter[Span]) -> Iterator[_Step]:
     """Yield the steps that change one phrase."""
+    missing = [span for span, n in balance.items() if n < 0]
     for node in tree.phrases():
-        if node.parent and node.bracket in extra:
+        if node.parent and balance[node.bracket] > 0:
             for label, *span in missing:
                 if span == [node.start, node.end]:
                     yield _Step("relabel", 2, [node], node.parent, label)
@@ -237,69 +242,61 @@ def _edits(tree: _Node, missing: Counter[Span], extra: Counter[Span]) -> Iterato
                 yield _Step("add", 1, inside, node, label)
 
 
-def _moves(tree: _Node, missing: Counter[Span], extra: Counter[Span]) -> Iterator[_Step]:
+def _moves(tree: _Node, balance: Counter[Span]) -> Iterator[_Step]:
     """Yield the moves of siblings that repair brackets. Right brackets stay as they are."""
-    for parent in tree.phrases() if missing or extra else ():
+    for parent in tree.phrases():
         n = len(parent.children)
         for first in range(n):
             for last in range(first + 1, n + (first > 0)):
-                for place in _places(parent, first, last, extra):
-                    step = _move(parent, first, last, place, missing, extra)
+                for place in _places(parent, first, last, balance):
+                    step = _move(parent, first, last, place, balance)
                     if step.repaired > 0:
                         yield step
 
 
-def _places(parent: _Node, first: int, last: int, extra: Counter[Span]) -> Iterator[_Place]:
+def _places(parent: _Node, first: int, last: int, balance: Counter[Span]) -> Iterator[_Place]:
     """Yield the places for some children of a node at which the words keep their order."""
     n = len(parent.children)
     if first > 0:
-        yield from _edge(parent.children[first - 1], -1, (), extra)
+        yield from _edge(parent.children[first - 1], -1, (), balance)
     if last < n:
-        yield from _edge(parent.children[last], 0, (), extra)
+        yield from _edge(parent.children[last], 0, (), balance)
     for is_edge, step, side in ((first == 0, -1, -1), (last == n, 1, 0)):
         node: _Node = parent
         shrunk: tuple[_Node, ...] = (parent,)
-        while is_edge and node.parent and node.bracket in extra:
+        while is_edge and node.parent and balance[node.bracket] > 0:
             yield _Place(node, shrunk)
             siblings = node.parent.children
             beside = siblings.index(node) + step
             if 0 <= beside < len(siblings):
-                yield from _edge(siblings[beside], side, shrunk, extra)
+                yield from _edge(siblings[beside], side, shrunk, balance)
                 break
             node = node.parent
             shrunk = (*shrunk, node)
 
 
 def _edge(
-    node: _Node, side: int, shrunk: tuple[_Node, ...], extra: Counter[Span]
+    node: _Node, side: int, shrunk: tuple[_Node, ...], balance: Counter[Span]
 ) -> Iterator[_Place]:
     """Yield the places at the left (0) or right (-1) edge of a node."""
     grown: tuple[_Node, ...] = ()
     while node.children:
         yield _Place(node, shrunk, grown, "beside")
-        if node.bracket not in extra:
+        if balance[node.bracket] <= 0:
             return
         grown = (*grown, node)
         yield _Place(node, shrunk, grown, "inside")
         node = node.children[side]
 
 
-def _move(
-    parent: _Node,
-    first: int,
-    last: int,
-    place: _Place,
-    missing: Counter[Span],
-    extra: Counter[Span],
-) -> _Step:
+def _move(parent: _Node, first: int, last: int, place: _Place, balance: Counter[Span]) -> _Step:
     """Make a step of a move, and count what it repairs, less what it breaks."""
     nodes, left = parent.children[first:last], parent.children[:first] + parent.children[last:]
     words = nodes[0].start, nodes[-1].end
     # There is no NP over nothing but an NP in a treebank.
-    collapsed = bool(parent.parent and left[0].children) and [n.label for n in left] == [
-        parent.label
-    ]
-    collapsed = collapsed and (place.how != "beside" or place.target is not left[0])
+    like = [parent.label] if parent.parent and left[0].children else []
+    is_new = place.how == "beside" and place.target is left[0]
+    collapsed = [node.label for node in left] == like and not is_new
     changed = Counter(node.grown(*words) for node in place.grown)
     changed.update(n.shrunk(*words) for n in place.shrunk if n is not parent or not collapsed)
     if place.how == "beside":
@@ -307,10 +304,8 @@ def _move(
     changed.subtract(node.bracket for node in (*place.shrunk, *place.grown))
     if collapsed and not place.shrunk:
         changed[parent.bracket] -= 1
-    repaired = 0
-    for span, count in changed.items():
-        before = extra[span] - missing[span]
-        repaired += abs(before) - abs(before + count)
+    pairs = ((balance[span], balance[span] + n) for span, n in changed.items())
+    repaired = sum(abs(before) - abs(after) for before, after in pairs)
     return _Step("move", repaired, nodes, parent, "", place, collapsed)
 
 

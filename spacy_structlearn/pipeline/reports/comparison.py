@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...display import page
 from ...display.html import Page
-from ...evaluation.significance import McNemar, mcnemar, paired_bootstrap
+from ...evaluation.significance import mcnemar, paired_bootstrap
 from .evaluation import STYLE, drawn, section, table
 from .items import LAYERS, Sentence
 
@@ -34,26 +34,24 @@ class Comparison(NamedTuple):
 
 def compare(first: Sequence[Sentence], second: Sequence[Sentence]) -> Comparison:
     """Compare two predictions of the same gold sentences, in the layers that both have."""
-    names = [
-        n for n in LAYERS if any(n in a.items and n in b.items for a, b in _both(first, second))
-    ]
-    scores, tests = [], []
-    for name in names:
-        shared = [(a, b) for a, b in _both(first, second) if name in a.items and name in b.items]
-        sides = [np.array([own.counts(name) for own in side]) for side in zip(*shared, strict=True)]
-        exact = [(side[:, 0] == side[:, 1]) & (side[:, 0] == side[:, 2]) for side in sides]
-        counts = [
-            np.column_stack([a, b, np.ones(len(b))]) for a, b in zip(sides, exact, strict=True)
-        ]
+    both, scores, tests = list(zip(first, second, strict=True)), [], []
+    for name, title in LAYERS.items():
+        shared = [pair for pair in both if all(name in own.items for own in pair)]
+        if not shared:
+            continue
+        sides = [[own[side] for own in shared] for side in (0, 1)]
+        counts = [np.array([own.counts(name) for own in side]) for side in sides]
+        exact = [(c[:, :1] == c).all(axis=1) for c in counts]
+        counts = [np.column_stack([c, e, c[:, 0] >= 0]) for c, e in zip(counts, exact, strict=True)]
         found = np.array(paired_bootstrap(counts[0], counts[1], _measures)).T
         for kind, (a, b, low, high, p) in zip(_KINDS, found.tolist(), strict=True):
-            scores.append((f"{LAYERS[name]}: {kind}", a, b, b - a, low, high, p))
-        tests.append((f"{LAYERS[name]}: exact match", *_test(*exact)))
+            scores.append((f"{title}: {kind}", a, b, b - a, low, high, p))
+        rights = {"exact match": [side.tolist() for side in exact]}
         if name == "tag":
-            tests.append(
-                ("Tags: words", *_test(*(_words(side) for side in zip(*shared, strict=True))))
-            )
-    pairs = [(a.wrong - b.wrong, a, b) for a, b in _both(first, second) if a.items != b.items]
+            rights["words"] = [_right_words(side) for side in sides]
+        for what, pair in rights.items():
+            tests.append((f"{title}: {what}", *mcnemar([True] * len(pair[0]), *pair)))
+    pairs = [(a.wrong - b.wrong, a, b) for a, b in both if a.items != b.items]
     return Comparison(scores, tests, sorted(pairs, key=lambda pair: -pair[0]))
 
 
@@ -66,15 +64,7 @@ def _measures(sums: NDArray[Any]) -> NDArray[np.float64]:
     return np.stack([above / np.maximum(below, 1) for above, below in parts], axis=-1)
 
 
-def _both(first: Sequence[Sentence], second: Sequence[Sentence]) -> list[tuple[Sentence, Sentence]]:
-    return list(zip(first, second, strict=True))
-
-
-def _test(a: Sequence[bool], b: Sequence[bool]) -> McNemar:
-    return mcnemar([True] * len(a), [bool(x) for x in a], [bool(x) for x in b])
-
-
-def _words(sentences: Sequence[Sentence]) -> list[bool]:
+def _right_words(sentences: Sequence[Sentence]) -> list[bool]:
     """Return whether each gold word has the right tag."""
     return [item in own.items["tag"] for own in sentences for item in own.gold_items["tag"]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from typing import Any
 
@@ -50,7 +50,6 @@ def table(
     shown = rows[: most or None]
     if len(shown) < len(rows):
         caption += f", the first {most} of {len(rows)}"
-
     numbers = [any(not isinstance(row[i], str) for row in rows) for i in range(len(header))]
     lines = []
     for kind, row in [("th", header), *(("td", row) for row in shown)]:
@@ -85,7 +84,7 @@ def report(sentences: Sequence[Sentence], title: str) -> Page:
     errors = [(own, error) for own in sentences for error in errors_of(own)]
     return page.whole(
         title,
-        section("Scores", table("Items of gold sentences", _SCORES, map(_scores(sentences), names)))
+        _scores(sentences, names)
         + _kinds(errors)
         + _causes(sentences)
         + "".join(_layer(sentences, name) for name in names if name not in ("sents", "predicate"))
@@ -98,40 +97,38 @@ def report(sentences: Sequence[Sentence], title: str) -> Page:
 
 def score_of(sentences: Iterable[Sentence], name: str) -> SpanScore:
     """Return precision, recall and F1 of a layer."""
-    pairs = [(own.gold_items[name], own.items[name]) for own in sentences if name in own.items]
-    return score_spans(*([side.elements() for side in sides] for sides in zip(*pairs, strict=True)))
+    shared = [own for own in sentences if name in own.items]
+    return score_spans(
+        [own.gold_items[name].elements() for own in shared],
+        [own.items[name].elements() for own in shared],
+    )
 
 
 def _prf(score: PRF) -> tuple[float, float, float, int]:
     return score.precision, score.recall, score.f1, score.gold
 
 
-_SCORES = ("layer", "precision", "recall", "F1", "gold", "sentences without error")
+_SCORES = ("precision", "recall", "F1", "gold")
 
 
-def _scores(sentences: Sequence[Sentence]) -> Callable[[str], Sequence[Cell]]:
-    def row(name: str) -> Sequence[Cell]:
+def _scores(sentences: Sequence[Sentence], names: Sequence[str]) -> str:
+    rows = []
+    for name in names:
         counts = [own.counts(name) for own in sentences if name in own.items]
         exact = sum(len(set(own)) == 1 for own in counts) / len(counts)
-        return LAYERS[name], *_prf(score_of(sentences, name)), exact
-
-    return row
+        rows.append((LAYERS[name], *_prf(score_of(sentences, name)), exact))
+    header = ("layer", *_SCORES, "sentences without error")
+    return section("Scores", table("Items of gold sentences", header, rows))
 
 
 def _layer(sentences: Sequence[Sentence], name: str) -> str:
     """Return the tables by label and of confusions."""
-    labels = score_of(sentences, name).per_label
-    rows = sorted(labels.items(), key=lambda pair: -pair[1].gold)
-    confused = confusions(sentences, name).most_common()
-    return section(
-        LAYERS[name],
-        '<div class="tables">',
-        table("By label", ("label", *_SCORES[1:5]), ((k, *_prf(v)) for k, v in rows), MOST_ROWS),
-        table(
-            "Confused labels", ("gold", "predicted", "n"), ((*k, n) for k, n in confused), MOST_ROWS
-        ),
-        "</div>",
-    )
+    labels = sorted(score_of(sentences, name).per_label.items(), key=lambda pair: -pair[1].gold)
+    scores = [(label, *_prf(score)) for label, score in labels]
+    pairs = [(*pair, n) for pair, n in confusions(sentences, name).most_common()]
+    tables = table("By label", ("label", *_SCORES), scores, MOST_ROWS)
+    tables += table("Confused labels", ("gold", "predicted", "n"), pairs, MOST_ROWS)
+    return section(LAYERS[name], tables and f'<div class="tables">{tables}</div>')
 
 
 def confusions(sentences: Iterable[Sentence], name: str) -> Counter[tuple[str, str]]:
@@ -254,11 +251,8 @@ def _calibration(sentences: Iterable[Sentence]) -> str:
     header = ("layer", "items", "expected calibration error")
     figures = table("Predicted items with probabilities", header, rows)
     note = "The share of right items by probability. On the dashed line, probabilities are right."
-    return section(
-        "Calibration",
-        f'<div class="tables"><div class="plot">{plot}</div>{figures}</div>',
-        note=note,
-    )
+    body = f'<div class="tables"><div class="plot">{plot}</div>{figures}</div>'
+    return section("Calibration", body, note=note)
 
 
 def _worst(sentences: Iterable[Sentence]) -> str:
@@ -276,19 +270,14 @@ def drawn(sides: Mapping[str, Span], own: Sentence, name: str, is_open: bool) ->
 
     name: begins the ids of the drawings.
     """
-    lines = Counter(f"{e.kind}: {e.label} {_shown(own, e)}" for e in errors_of(own))
-    return "".join(
-        [
-            f'<details class="sentence structlearn"{" open" if is_open else ""}>\n<summary>'
-            f'<h3 dir="auto">{escaped(" ".join(own.gold.text.split()))}</h3> ({own.wrong} wrong)'
-            "</summary>\n",
-            '<ul class="errors">' + "".join(f"<li>{escaped(line)}</li>" for line in lines) + "</ul>"
-            if lines
-            else "",
-            '<div class="sides">',
-            *(line for side, span in sides.items() for line in _side(side, span, name)),
-            "</div>\n</details>\n",
-        ]
+    errors = dict.fromkeys(f"{e.kind}: {e.label} {_shown(own, e)}" for e in errors_of(own))
+    lines = "".join(f"<li>{escaped(error)}</li>" for error in errors)
+    drawings = "".join(line for side, span in sides.items() for line in _side(side, span, name))
+    return (
+        f'<details class="sentence structlearn"{" open" if is_open else ""}>\n<summary>'
+        f'<h3 dir="auto">{escaped(" ".join(own.gold.text.split()))}</h3> ({own.wrong} wrong)'
+        f'</summary>\n<ul class="errors">{lines}</ul>\n<div class="sides">{drawings}</div>\n'
+        "</details>\n"
     )
 
 
