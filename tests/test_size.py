@@ -14,7 +14,7 @@ LIMITS = {
     "spacy_structlearn": 1_630,
     "spacy_structlearn/attachment": 700,
     "spacy_structlearn/classification": 3_490,
-    "spacy_structlearn/cli": 2_985,
+    "spacy_structlearn/cli": 2_970,
     "spacy_structlearn/dependencies": 920,
     "spacy_structlearn/display": 1_240,
     "spacy_structlearn/encoder": 1_180,

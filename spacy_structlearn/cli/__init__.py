@@ -23,8 +23,7 @@ from .evaluate import evaluate_cli
 from .find import find_cli
 from .info import info_cli
 from .measure import measure_cli
-from .parse import parse_cli
-from .render import render_cli
+from .parse import parse_cli, render_cli
 from .serve import serve_cli
 from .table import table_cli
 from .train import init_config_cli, train_cli
