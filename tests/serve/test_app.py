@@ -28,7 +28,7 @@ from spacy_structlearn.serve.app import Limits, make_app
 from spacy_structlearn.serve.workers import Broken, Busy, Failed, Job, Pool, Stopped
 
 TEXT = "She ate the <b>pizza</b> & a fork. It rained."
-SMALL = Limits(max_length=200, max_texts=3, timeout=5)
+SMALL = Limits(max_length=1000, max_texts=3, timeout=5)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_drawings(client, nlp):
 
 
 @pytest.mark.parametrize(
-    "text", ["", " \n", "\0", "\u202e\u2066\ufeff", "\U0001f600" * 9, "x" * 200]
+    "text", ["", " \n", "\0", "\u202e\u2066\ufeff", "\U0001f600" * 9, "x" * 200, "(" * 1000]
 )
 def test_odd_texts(client, nlp, text):
     assert client.post("/parse", json={"text": text}).json() == as_dict(nlp(text))
@@ -196,9 +196,9 @@ WRONG = {
     "surrogate": (rb'{"text":"\ud800"}', 400),
     "layers": (b'{"text":"a","layers":["x"]}', 400),
     "layers of what": (b'{"text":"a","layers":[["x"]]}', 400),
-    "long": (b'{"text":"' + b"a" * 201 + b'"}', 413),
+    "long": (b'{"text":"' + b"a" * 1001 + b'"}', 413),
     "many": (b'{"texts":["a","a","a","a"]}', 413),
-    "large": (b" " * 20_000, 413),
+    "large": (b" " * 30_000, 413),
 }
 
 
