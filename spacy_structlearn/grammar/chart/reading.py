@@ -173,7 +173,7 @@ class ParseReader:
             keys = [edges[begin:end].tobytes() for begin, end in pairwise(bounds)]
             least = totals - FAR if least is None else least
             new = totals > least
-            new &= [key not in own for key, own in zip(keys, found, strict=True)]
+            new &= np.array([key not in own for key, own in zip(keys, found, strict=True)], bool)
             others = self.parses(trees, edges[new[owner]], 1.0)
             for number in np.flatnonzero(new).tolist():
                 others[number].log_probability = totals.item(number)
