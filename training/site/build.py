@@ -1,4 +1,4 @@
-"""Build the documentation as a site: README, guides, results, and a reference of all public objects.
+"""Build the documentation as a site: guides, results, and a reference of all public objects.
 
     pip install -e '.[docs]'
     python -m training.site.build site
@@ -91,7 +91,9 @@ def _linked(page: Path, pages: set[Path], link: re.Match[str]) -> str:
     own = place.relative_to(ROOT)
     if own in pages or own.suffix in PICTURES or not place.exists():
         return link[0]
-    return f"{link[1]}{ADDRESS}/{'tree' if place.is_dir() else 'blob'}/main/{own.as_posix()}{link[3]}"
+    return (
+        f"{link[1]}{ADDRESS}/{'tree' if place.is_dir() else 'blob'}/main/{own.as_posix()}{link[3]}"
+    )
 
 
 def menu(given: list[Any]) -> list[Any]:

@@ -26,6 +26,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model
 
@@ -35,6 +36,7 @@ from ...encoder.training import ScorerTraining
 from ...errors import StructlearnError
 from ...learning.settings import check_argument, document, quoted
 from ...learning.training import Trainer
+from ...reading import uncollected
 from ..doc_arrays import copy_with_vectors
 from ..storage.component import StoredComponent, let_be_stored
 from ..storage.word_classes import add_classes
@@ -456,10 +458,14 @@ class BatchTrainable(StoredComponent):
     # --- prediction ---------------------------------------------------------------------------
     def __call__(self, doc: Doc) -> Doc:
         """Annotate a Doc."""
-        return super().__call__(add_classes(doc, self.vocab))
+        with uncollected():
+            return super().__call__(add_classes(doc, self.vocab))
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate Docs in batches."""
         check_argument("batch_size", batch_size, ge=1)
         docs = (add_classes(doc, self.vocab) for doc in stream)
-        yield from super().pipe(docs, batch_size=batch_size)
+        for batch in minibatch(docs, batch_size):
+            with uncollected():
+                annotated = list(super().pipe(batch, batch_size=batch_size))
+            yield from annotated
