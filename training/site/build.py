@@ -16,6 +16,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
+from importlib.metadata import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +25,10 @@ from training.common.recording import ROOT
 
 CONFIG = Path(__file__).with_name("mkdocs.yml")
 PACKAGE = "spacy_structlearn"
-ADDRESS = "https://github.com/spacy-structlearn/spacy-structlearn"  # of the repository
+# Of the repository.
+ADDRESS = dict(url.split(", ") for url in metadata("spacy-structlearn").get_all("Project-URL"))[
+    "Source"
+]
 PICTURES = (".png", ".svg")
 GUIDES = ROOT / "training" / "guides"
 PAGES = [
