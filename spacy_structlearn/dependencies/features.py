@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import number_keys
 from ..trees.labels import VERBS
 from ..trees.nodes import Numbers
 from .phrases import PhraseTrees
@@ -178,8 +179,8 @@ class Choices:
         label, low = self.label[:-1], self.lows[above]
         keys = _joined(above, label)
         ends = np.zeros(m, dtype=np.int64)
-        ends[np.unique(keys, return_index=True)[1]] += 1
-        ends[m - 1 - np.unique(keys[::-1], return_index=True)[1]] += 2
+        ends[number_keys(keys)[0]] += 1
+        ends[m - 1 - number_keys(keys[::-1].copy())[0]] += 2
         first_cc, last_cc = self.first_cc[above], self.last_cc[above]
         cc = np.where(last_cc < 0, 4, (self.rank < first_cc) + 2 * (self.rank > last_cc))
         begins, lasts = p.starts[kids], p.stops[kids] - 1
@@ -238,8 +239,9 @@ class Choices:
         }
 
     def _same_tree(self, phrases: Numbers, words: Numbers) -> NDArray[np.bool_]:
-        roots = self.phrases.roots[self.phrases.tree_ids[phrases]]
-        return words < self.phrases.stops[roots]
+        p = self.phrases
+        roots = p.roots[p.tree_ids[phrases]]
+        return (words >= p.starts[roots]) & (words < p.stops[roots])
 
     def _start(self, phrases: Numbers) -> Numbers:
         return np.append(self.phrases.starts, -1)[phrases]
@@ -406,8 +408,8 @@ class Choices:
             "i2": _small(self.rank[sisters]),
             "suffix": self.suffixes[own],
             "suffix2": self.suffixes[other],
-            "t_prev": self.tags[own - 1],
-            "t_next": self.tags[own + 1],
+            "t_prev": np.where(self._same_tree(above, own - 1), self.tags[own - 1], _NONE),
+            "t_next": np.where(self._same_tree(above, own + 1), self.tags[own + 1], _NONE),
             "t_start": self.tags[start],
             "w_start": self.words[start],
         }
