@@ -19,6 +19,7 @@ from spacy.vocab import Vocab
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.doc_arrays import ids_of_spans
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
@@ -264,7 +265,8 @@ def test_frames():
         (*FRAMES[2], PROBS[5:]),
     ]
     eaten, cold, said = doc._.frames
-    assert type(doc._.frames) is type(eaten.arguments) is tuple
+    assert isinstance(doc._.frames, tuple)
+    assert type(eaten.arguments) is tuple
     assert (eaten.predicate.text, eaten.predicate.label_) == ("ate", "V")
     assert eaten.arguments[0].span == Span(doc, 0, 2, label="ARG1")
     assert cold.arguments == ()
@@ -357,3 +359,17 @@ def test_guides_say_what_is_safe_with_threads_and_memory_zones():
         "Several threads may call one pipeline at the same time, but not inside of memory" in text
     )
     assert "long-running service" not in text
+
+
+def test_a_label_that_is_set_is_read():
+    """Groups keep what was read of them, and forget it when they give a Span."""
+    doc = gold_doc("(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))")
+    group = doc.spans["constituents"]
+    before = ids_of_spans(group)
+    assert ids_of_spans(group) == before
+    group[1].label_ = "NX"
+    assert ids_of_spans(group)[1][0] == doc.vocab.strings["NX"]
+    next(iter(group)).label_ = "SX"
+    assert ids_of_spans(group)[0][0] == doc.vocab.strings["SX"]
+    del group[0]
+    assert len(ids_of_spans(group)) == len(before) - 1

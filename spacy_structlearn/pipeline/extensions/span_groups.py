@@ -30,8 +30,8 @@ Columns = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]
 
 
 class _Written(SpanGroup):
-    """A group that keeps the columns of its spans until one is changed: spaCy makes a Span for each
-    span that is read."""
+    """A group that keeps the columns of its spans, because spaCy makes a Span for each one that is
+    read. It forgets them when it is changed, and when it gives a Span, whose label can be set."""
 
     columns: Any = None
 
@@ -44,7 +44,8 @@ def _forgetting(name: str) -> Any:
     return method
 
 
-for _name in ("__setitem__", "__delitem__", "__iadd__", "append", "extend", "from_bytes"):
+_CHANGING = ("__setitem__", "__delitem__", "__iadd__", "append", "extend", "from_bytes")
+for _name in (*_CHANGING, "__getitem__", "__iter__"):
     setattr(_Written, _name, _forgetting(_name))
 
 
@@ -54,10 +55,11 @@ def span_columns(spans: Iterable[Span]) -> Columns:
     if found is None:
         rows = [(span.label, span.start, span.end) for span in spans]
         found = list(zip(*rows, strict=True)) or ((), (), ())
-    labels, starts, ends = map(np.asarray, found, (np.uint64, np.int64, np.int64))
+    kinds = (np.uint64, np.int64, np.int64)
+    columns: Any = tuple(np.asarray(*pair) for pair in zip(found, kinds, strict=True))
     if isinstance(spans, _Written):
-        spans.columns = labels, starts, ends
-    return labels, starts, ends
+        spans.columns = columns
+    return columns
 
 
 def set_spans(
