@@ -10,22 +10,4 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from training.benchmarks.usability import measures
-from training.common.command import bound, options, run_parts
-
-PARTS = {
-    "measures": measures.measures,
-    "accuracy": measures.accuracy,
-    "tregex": measures.tregex,
-}
-
-
-def main() -> None:
-    parser = options(__doc__, "corpora", "limit", only=PARTS)
-    parser.add_argument("--tregex", type=Path, metavar="CLASSES", help="class path of Tregex")
-    args = parser.parse_args()
-    run_parts("usability", bound(PARTS, args), args.only, is_trial=args.limit is not None)
-
-
-if __name__ == "__main__":
-    main()
+    "browser": browser.browser,
