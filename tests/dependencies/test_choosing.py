@@ -9,7 +9,6 @@ from spacy_structlearn.dependencies.features import (
     LABEL,
     SISTER,
     TEMPLATES,
-    Choices,
     dependency_templates,
 )
 from spacy_structlearn.dependencies.phrases import PhraseTrees, gold_heads
