@@ -25,6 +25,19 @@ def ranges(starts: NDArray[np.integer], sizes: NDArray[np.integer]) -> NDArray[n
     return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], sizes)
 
 
+def first_largest(values: NDArray[Any], groups: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the place of the largest value of each group, the first of equal ones.
+
+    groups: the number of the group of each value, ascending.
+    """
+    if not len(values):
+        return np.empty(0, dtype=np.int64)
+    begins = np.append(0, np.flatnonzero(np.diff(groups)) + 1)
+    largest = np.repeat(np.maximum.reduceat(values, begins), np.diff(begins, append=len(values)))
+    places = np.flatnonzero(values == largest)
+    return places[np.searchsorted(places, begins)]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Coded:
     """A column of strings, or other values, by their numbers, so that each is handled once.

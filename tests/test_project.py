@@ -4,7 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.metadata import distribution, version
+from importlib.metadata import distribution, metadata, version
 from pathlib import Path
 
 import pytest
@@ -123,6 +123,20 @@ def test_workflows_may_only_read_and_run_what_cannot_change(path):
     workflow = srsly.yaml_loads(text)
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
-        assert "permissions" not in job
+        if "permissions" in job:  # to publish, what is merged already
+            assert job["permissions"] == {"contents": "write"}
+            assert "pull_request" not in workflow["on"]
         for step in job["steps"]:
             assert "run" in step or re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", step["uses"])
+
+
+def test_links_of_the_readme_work_elsewhere():
+    """In the metadata of a wheel, which a package index shows without the repository."""
+    about = metadata("spacy-structlearn")
+    text = about.get_payload() or about["Description"]
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+    assert any("/raw/main/training/results/" in link for link in links)
+    urls = {url.split(", ")[0] for url in about.get_all("Project-URL")}
+    assert {"Documentation", "Issues", "Source"} <= urls

@@ -19,7 +19,7 @@ from .adapt import adapt_cli
 from .apply import apply_cli
 from .common.terminal import echo, guard_errors, print_traceback
 from .convert import convert_cli
-from .evaluate import evaluate_cli
+from .evaluate import compare_cli, evaluate_cli
 from .find import find_cli
 from .info import info_cli
 from .measure import measure_cli
@@ -76,6 +76,7 @@ app.command(
 )(train_cli)
 app.command("adapt")(adapt_cli)
 app.command("evaluate")(evaluate_cli)
+app.command("compare")(compare_cli)
 app.command("info")(info_cli)
 
 

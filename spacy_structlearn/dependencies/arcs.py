@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import first_largest
 from ..trees.nodes import Numbers
 from ..trees.parse import Parse
 
@@ -82,9 +83,7 @@ def best_trees(arcs: Arcs, offsets: Numbers, fallback: Numbers) -> NDArray[np.in
     word in any tree, whose arcs are among the arcs.
     """
     n = int(offsets[-1])
-    order = np.lexsort((-arcs.weights, arcs.dependents))
-    firsts = np.searchsorted(arcs.dependents[order], np.arange(n))
-    rows = order[firsts] if n else order
+    rows = first_largest(arcs.weights, arcs.dependents)
     heads = arcs.heads[rows]
     sentences = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     # In a tree with one root, all words lead to it.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import first_largest
 from ..trees.nodes import Numbers
 from .arcs import LEAST
 from .features import HEAD, LABEL, SISTER, Choices, Columns
@@ -86,11 +87,9 @@ def possible_arcs(phrases: PhraseTrees, score: Score) -> PossibleArcs:
     choices = Choices(phrases)
     above = choices.above
     odds = _odds(score(HEAD, choices.heads())) if len(above) else np.empty(0)
-    order = np.lexsort((-odds, above))
-    several = np.flatnonzero(phrases.sizes > 0)
-    best = order[np.searchsorted(above[order], several)]
+    best = first_largest(odds, above)
     head = np.full(phrases.n, -1, dtype=np.int64)
-    head[several] = best
+    head[phrases.sizes > 0] = best
     words = phrases.heads(phrases.children[best])
     places, sisters = pairs_of(phrases, head)
     probabilities = np.ones(len(places))
@@ -115,7 +114,7 @@ def pairs_of(phrases: PhraseTrees, head: Numbers) -> tuple[NDArray[np.int64], ND
     places, sisters = np.append(places, far), np.append(sisters, main[far])
     kept = main[places] != places
     places, sisters = places[kept], sisters[kept]
-    order = np.lexsort((sisters, places))
+    order = np.argsort(places * len(main) + sisters)
     return places[order], sisters[order]
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import number_keys
 from ..trees.labels import VERBS
 from ..trees.nodes import Numbers
 from .phrases import PhraseTrees
@@ -178,8 +179,8 @@ class Choices:
         label, low = self.label[:-1], self.lows[above]
         keys = _joined(above, label)
         ends = np.zeros(m, dtype=np.int64)
-        ends[np.unique(keys, return_index=True)[1]] += 1
-        ends[m - 1 - np.unique(keys[::-1], return_index=True)[1]] += 2
+        ends[number_keys(keys)[0]] += 1
+        ends[m - 1 - number_keys(keys[::-1].copy())[0]] += 2
         first_cc, last_cc = self.first_cc[above], self.last_cc[above]
         cc = np.where(last_cc < 0, 4, (self.rank < first_cc) + 2 * (self.rank > last_cc))
         begins, lasts = p.starts[kids], p.stops[kids] - 1

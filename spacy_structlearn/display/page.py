@@ -138,12 +138,18 @@ def page(
         if not isinstance(doclike, (Doc, Span)):
             raise StructlearnError("SL141", wanted="Docs or Spans", kind=type(doclike).__name__)
         drawn.append((doclike.doc, by_layer(doclike)))
-    name = escaped(title)
     open_sentences = OPEN_SENTENCES
     sections = []
     for number, item in enumerate(drawn, 1):
         sections.append("".join(_document(item, number, len(drawn) == 1, open_sentences)))
         open_sentences -= len(item[1])
+    body = "".join(sections) or "<p>There are no documents.</p>"
+    return whole(title, f"{_GUIDE}{_navigation(drawn)}{body}")
+
+
+def whole(title: str, body: str, style: str = "") -> Page:
+    """Return a page with a title and heading. style: CSS besides that of all pages."""
+    name = escaped(title)
     return Page(f"""\
 <!DOCTYPE html>
 <html lang="en">
@@ -154,12 +160,12 @@ def page(
 {POLICY}
 <title>{name}</title>
 <style>
-{_STYLE}{html.STYLE}</style>
+{_STYLE}{html.STYLE}{style}</style>
 </head>
 <body>
 <main>
 <h1 dir="auto">{name}</h1>
-{_GUIDE}{_navigation(drawn)}{"".join(sections) or "<p>There are no documents.</p>"}
+{body}
 </main>
 </body>
 </html>
@@ -200,18 +206,29 @@ def _document(item: _Drawn, number: int, alone: bool, open_sentences: int) -> It
             f'<details class="sentence structlearn" id="d{number}s{index + 1}"{state}>\n'
             f"<summary {attributes}><h{level}>{text}</h{level}></summary>\n"
         )
-        n = len(sentence.positions)
-        if n > MOST_WORDS:
-            sentence, layers = _beginning(sentence, layers)
-            yield f'<p class="note">Only the first {FIRST_WORDS} of {n:,} words are drawn.</p>\n'
-        drawings = [*_layers(sentence, layers, attributes)]
-        if dependencies.has_arcs(sentence):
-            name = f"arcs-d{number}s{index + 1}"
-            drawings.append(("Dependencies", dependencies.arcs_html(sentence, name, attributes)))
-        for heading, body in drawings:
-            yield f"<h{level + 1}>{heading}</h{level + 1}>\n{body}\n"
+        yield from drawings(sentence, layers, level + 1, f"arcs-d{number}s{index + 1}")
         yield "</details>\n"
     yield "</section>\n"
+
+
+def drawings(
+    sentence: ShownSentence, layers: dict[str, list[Any]], level: int, name: str
+) -> Iterator[str]:
+    """Yield the layers of `by_layer` of a sentence as HTML, with headings.
+
+    level: of the headings. name: the id of the drawing of dependencies in the page.
+    """
+    doc = sentence.span.doc
+    attributes = f'lang="{escaped(doc.lang_)}" dir="{html.direction(doc)}"'
+    n = len(sentence.positions)
+    if n > MOST_WORDS:
+        sentence, layers = _beginning(sentence, layers)
+        yield f'<p class="note">Only the first {FIRST_WORDS} of {n:,} words are drawn.</p>\n'
+    drawn = [*_layers(sentence, layers, attributes)]
+    if dependencies.has_arcs(sentence):
+        drawn.append(("Dependencies", dependencies.arcs_html(sentence, name, attributes)))
+    for heading, body in drawn:
+        yield f"<h{level}>{heading}</h{level}>\n{body}\n"
 
 
 def _beginning(

@@ -24,7 +24,6 @@ from ..grammar.chart.constraints import Constraint
 from ..grammar.chart.decode import DECODERS, THRESHOLDS, ChartParser
 from ..groups import CONSTITUENT_CONSTRAINTS, CONSTITUENT_TAGS, CONSTITUENTS, PARSE_FAILURES
 from ..learning.settings import MAX_PARTS, check_argument, setting
-from ..reading import uncollected
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
@@ -206,7 +205,6 @@ class ConstituencyParser(BatchTrainable):
         return (FALLBACK, CUT, UNMET, *self.labels, *symbols.tags, *symbols.phrases)
 
     # --- prediction ---------------------------------------------------------------------------
-    @uncollected()
     def predict(self, docs: Sequence[Doc]) -> list[Reading]:
         """Parse the sentences of all Docs together.
 

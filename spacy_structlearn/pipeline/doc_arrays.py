@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from spacy.attrs import IDS, IS_SPACE, SENT_START
 from spacy.lang.lex_attrs import word_shape
 from spacy.strings import hash_string  # type: ignore[attr-defined] # its stubs lack it
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
 from ..arrays import Coded, cumulative
@@ -44,7 +44,13 @@ from .extensions.brackets import (
     sentences,
     tree,
 )
-from .extensions.span_groups import aligned_group, lower_bound, scored_group, spans_from
+from .extensions.span_groups import (
+    aligned_group,
+    lower_bound,
+    scored_group,
+    span_columns,
+    spans_from,
+)
 
 logger = logging.getLogger("spacy_structlearn")
 
@@ -280,17 +286,18 @@ class Spans(NamedTuple):
     ends: NDArray[np.int64]
 
     @classmethod
-    def of(cls, spans: Sequence[tuple[int, int, int]]) -> Spans:
-        """Return the spans given as (label, start, end)."""
-        labels, starts, ends = zip(*spans, strict=True) if spans else ((), (), ())
-        return cls(
-            np.array(labels, dtype=np.uint64), np.array(starts, np.int64), np.array(ends, np.int64)
-        )
+    def of(cls, groups: Iterable[tuple[Iterable[Span], int]]) -> Spans:
+        """Return the spans of groups. Each is given with the number of tokens before its Doc."""
+        parts = [span_columns(())]
+        for group, first in groups:
+            labels, starts, ends = span_columns(group)
+            parts.append((labels, first + starts, first + ends))
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def ids_of_spans(spans: Iterable[Span], first: int = 0) -> list[tuple[int, int, int]]:
-    """Return (label, start, end) of spans. first: the number of tokens before their Doc."""
-    return [(span.label, first + span.start, first + span.end) for span in spans]
+def ids_of_spans(spans: Iterable[Span]) -> list[tuple[int, int, int]]:
+    """Return (label, start, end) of spans."""
+    return list(zip(*(column.tolist() for column in span_columns(spans)), strict=True))
 
 
 CodedIds = Callable[[NDArray[np.uint64]], Coded]
@@ -344,28 +351,29 @@ class DocTrees:
         tokens = read_tokens(docs, ["ORTH", "TAG"], "", optional=["TAG"])
         self.rows, self.positions, self.doc_ids = tokens, tokens.positions, tokens.doc_ids
         self.scored = np.zeros(len(docs), dtype=bool)
-        spans: list[tuple[int, int, int]] = []
-        tags: list[tuple[int, int, int]] = []
+        groups: list[tuple[SpanGroup, int]] = []
+        tags: list[tuple[SpanGroup, int]] = []
         begins: list[int] = []  # of pieces
-        probabilities = [np.empty(0)]
+        probabilities, kept = [np.empty(0)], [np.empty(0, dtype=bool)]
         for number, (doc, first) in enumerate(zip(docs, tokens.firsts.tolist(), strict=False)):
             group, scores = scored_group(doc, CONSTITUENTS)
-            rows = np.arange(len(group))
+            groups.append((group, first))
+            kept.append(np.ones(len(group), dtype=bool))
             if joined := {} if whole else cut_sentences(doc):
-                is_joined = [(span.start, span.end) in joined for span in group]
-                rows = np.flatnonzero(~np.array(is_joined, dtype=bool))
+                kept[-1][:] = [(span.start, span.end) not in joined for span in group]
                 begins += [first + piece.start for piece in pieces(doc)]
-            spans += map(ids_of_spans(group, first).__getitem__, rows.tolist())
             # Without probabilities, brackets are certain.
-            probabilities.append(np.ones(len(rows)) if scores is None else scores[rows])
-            tags += ids_of_spans(aligned_group(doc, CONSTITUENT_TAGS) or (), first)
+            probabilities.append(np.ones(len(group)) if scores is None else scores)
+            if (given := aligned_group(doc, CONSTITUENT_TAGS)) is not None:
+                tags.append((given, first))
             self.scored[number] = scores is not None
-        brackets, coded = Spans.of(spans), partial(coded_ids, docs)
+        is_kept, coded = np.concatenate(kept), partial(coded_ids, docs)
+        brackets = Spans(*(column[is_kept] for column in Spans.of(groups)))
         indices = tokens.indices
         starts, ends = (np.searchsorted(indices, at) for at in (brackets.starts, brackets.ends))
         # Only the topmost bracket of a unary chain.
         self._keys, rows = np.unique(self._key(starts, ends), return_index=True)
-        self._probabilities = np.concatenate(probabilities)[rows].astype(np.float64)
+        self._probabilities = np.concatenate(probabilities)[is_kept][rows].astype(np.float64)
         if begins:
             tokens = tokens._replace(
                 offsets=np.union1d(tokens.offsets, np.searchsorted(indices, begins))

@@ -46,7 +46,6 @@ from ..encoder.pool import Loss, pool_loss, pooled
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
 from ..learning.settings import setting
-from ..reading import uncollected
 from ..trees.normalize import strip_function
 from ..trees.tree import Tree
 from ..words.classes import MAX_DEPTH, WordClasses
@@ -350,9 +349,8 @@ class PPAttacher(BatchTrainable):
                 text = doc.text[:40]
                 raise StructlearnError("SL026", component=self.name, missing=missing, text=text)
         is_parsed = np.array([CONSTITUENTS in doc.spans for doc in docs], dtype=bool)
-        with uncollected():
-            for number, positions, tree in _trees(docs, np.flatnonzero(is_parsed)):
-                yield _Sentence(number, positions, tree, chains(tree))
+        for number, positions, tree in _trees(docs, np.flatnonzero(is_parsed)):
+            yield _Sentence(number, positions, tree, chains(tree))
         for number in np.flatnonzero(~is_parsed).tolist():
             for positions, tags, chunks in _chunked_sentences(docs[number]):
                 yield _Sentence(number, positions, None, chains_from_chunks(tags, chunks))

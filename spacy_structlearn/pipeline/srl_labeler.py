@@ -29,7 +29,6 @@ from ..encoder.scorer import NO_VECTORS
 from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, SRL
 from ..learning.settings import setting
-from ..reading import uncollected
 from ..roles.propositions import (
     CONTINUATION,
     ENGLISH,
@@ -378,16 +377,15 @@ class SRLLabeler(BatchTrainable):
         readings = [FrameReading([], []) for _ in docs]
         totals = accumulate(map(len, docs))
         parts = groupby(zip(docs, readings, totals, strict=True), lambda part: part[-1] // WORDS)
-        with uncollected():
-            for _, part in parts:
-                own = [(d, reading) for d, reading, _ in part if not d.to_array(IS_SPACE).all()]
-                for doc, _ in own:
-                    self._check(doc)
-                trees = DocTrees([doc for doc, _ in own])
-                finder = replace(finder, vectors=self._vectors([doc for doc, _ in own], trees))
-                for number, frame, scores in finder.find(trees) if own else ():
-                    own[number][1].frames.append(frame)
-                    own[number][1].scores.extend(scores)
+        for _, part in parts:
+            own = [(d, reading) for d, reading, _ in part if not d.to_array(IS_SPACE).all()]
+            for doc, _ in own:
+                self._check(doc)
+            trees = DocTrees([doc for doc, _ in own])
+            finder = replace(finder, vectors=self._vectors([doc for doc, _ in own], trees))
+            for number, frame, scores in finder.find(trees) if own else ():
+                own[number][1].frames.append(frame)
+                own[number][1].scores.extend(scores)
         return readings
 
     def _vectors(self, docs: Sequence[Doc], trees: DocTrees) -> NDArray[np.float32]:

@@ -8,13 +8,13 @@ is the leftmost child.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import cumulative
+from ..arrays import cumulative, ranges
 from ..errors import StructlearnError
+from ..kernels.index import mix_pairs, number_keys
 from .tree import Tree
 
 Step = tuple[str, str]
@@ -68,24 +68,26 @@ class HeadRules:
         sizes: NDArray[np.integer],
         children: NDArray[np.integer],
         is_word: NDArray[np.bool_],
-    ) -> list[int]:
+    ) -> NDArray[np.int64]:
         """Return the index of the head child of each of n phrases.
 
         names: the labels. labels (n): of the phrases, as numbers in `names`. sizes (n): how many
             children each has. children (m): the labels of all children, one phrase after another.
             is_word (m): whether a child is a tag with its word.
         """
-        phrases = np.insert(2 * children + is_word, cumulative(sizes)[:-1], labels).astype(np.int32)
-        text, known = phrases.tobytes(), dict[bytes, int]()  # equal phrases have equal bytes
-        heads: list[int] = []
-        for begin, end in pairwise((phrases.itemsize * cumulative(sizes + 1)).tolist()):
-            phrase = text[begin:end]
-            if (head := known.get(phrase)) is None:
-                label, *below = np.frombuffer(phrase, np.int32).tolist()
-                parts = [(names[child // 2], child % 2 == 1) for child in below]
-                head = known[phrase] = self._head(names[label], parts)
-            heads.append(head)
-        return heads
+        kinds, ends = (2 * children + is_word).astype(np.uint64), cumulative(sizes)
+        if not len(labels):
+            return ends[:0]
+        ranks = ranges(np.zeros_like(sizes), sizes).astype(np.uint64)
+        keys = np.add.reduceat(mix_pairs(kinds, ranks), ends[:-1])
+        # Equal phrases have equal hashes.
+        firsts, numbers = number_keys(mix_pairs(keys, labels.astype(np.uint64)))
+        heads = []
+        for first in firsts.tolist():
+            below = kinds[ends[first] : ends[first + 1]].tolist()
+            parts = [(names[kind // 2], kind % 2 == 1) for kind in below]
+            heads.append(self._head(names[labels[first]], parts))
+        return np.array(heads, dtype=np.int64)[numbers]
 
     def _head(self, label: str, children: Sequence[tuple[str, bool]]) -> int:
         """Return the index of the head among the children, (label, whether it is a word)."""

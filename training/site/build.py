@@ -1,4 +1,4 @@
-"""Build the documentation as a site: README, guides, results, and a reference of all public objects.
+"""Build the documentation as a site: guides, results, and a reference of all public objects.
 
     pip install -e '.[docs]'
     python -m training.site.build site
@@ -16,6 +16,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
+from importlib.metadata import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +25,10 @@ from training.common.recording import ROOT
 
 CONFIG = Path(__file__).with_name("mkdocs.yml")
 PACKAGE = "spacy_structlearn"
-ADDRESS = "https://github.com/spacy-structlearn/spacy-structlearn"  # of the repository
+# Of the repository.
+ADDRESS = dict(url.split(", ") for url in metadata("spacy-structlearn").get_all("Project-URL"))[
+    "Source"
+]
 PICTURES = (".png", ".svg")
 GUIDES = ROOT / "training" / "guides"
 PAGES = [
@@ -91,7 +95,9 @@ def _linked(page: Path, pages: set[Path], link: re.Match[str]) -> str:
     own = place.relative_to(ROOT)
     if own in pages or own.suffix in PICTURES or not place.exists():
         return link[0]
-    return f"{link[1]}{ADDRESS}/{'tree' if place.is_dir() else 'blob'}/main/{own.as_posix()}{link[3]}"
+    return (
+        f"{link[1]}{ADDRESS}/{'tree' if place.is_dir() else 'blob'}/main/{own.as_posix()}{link[3]}"
+    )
 
 
 def menu(given: list[Any]) -> list[Any]:

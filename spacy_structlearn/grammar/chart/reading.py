@@ -78,14 +78,23 @@ class ParseReader:
         self._chain_symbols = np.array([x for chain in between for x in chain], dtype=np.int32)
 
     def parses(
-        self, trees: ScoredTrees, edges: NDArray[np.int64], temperature: float
+        self,
+        trees: ScoredTrees,
+        edges: NDArray[np.int64],
+        temperature: float,
+        sizes: NDArray[np.int64] | None = None,
     ) -> list[Parse]:
-        """Read the brackets and tags of one tree of each forest from its edges.
+        """Read the brackets and tags of trees from their edges.
 
-        edges: of all trees, int64, ascending. temperature: of the probabilities of brackets.
+        edges: of all trees, int64, ascending in each. temperature: of the probabilities of
+        brackets. sizes: the number of edges of each tree. None: there is one tree of each forest.
         """
         graphs = trees.graphs
-        edges = edges[graphs.made[edges] >= 0]
+        if sizes is None:
+            sizes = np.diff(np.searchsorted(edges, graphs.edge_offsets))
+        own = np.repeat(np.arange(len(sizes)), sizes)
+        made = graphs.made[edges] >= 0
+        edges, own = edges[made], own[made]
         made, rules = graphs.made[edges], graphs.chain[edges]
         # The labels of a collapsed unary chain, below the symbol of its edge.
         lengths = self._chain_lengths[rules]
@@ -100,12 +109,12 @@ class ParseReader:
         place = np.append(np.arange(len(edges)), above)
         depth = np.append(np.zeros(len(edges), dtype=np.int64), depth + 1)
         starts, ends = graphs.items[made[place], 1:].T
-        owner = np.searchsorted(graphs.edge_offsets, edges[place], side="right") - 1
+        owner = own[place]
         # Of the nodes over one span the later one in the hypergraph is the higher one.
         order = np.lexsort((depth, -place, -ends, starts, owner))
         table = self._symbols
         order = order[symbols[order] < table.n_tags + table.n_phrases]
-        begins = np.searchsorted(owner[order], np.arange(len(graphs) + 1))
+        begins = np.searchsorted(owner[order], np.arange(len(sizes) + 1))
         symbols, starts, ends = symbols[order], starts[order], ends[order]
         probabilities = np.minimum(probabilities[order], 1.0).astype(np.float32)
         is_tag = symbols < table.n_tags
@@ -163,23 +172,24 @@ class ParseReader:
         """
         graphs, least = trees.graphs, None
         scores = trees.gains if trees.scores is None else trees.scores
-        current, found = scores.copy(), [dict[bytes, Parse]() for _ in range(len(graphs))]
+        current, found = scores.copy(), dict[tuple[int, bytes], float]()
         for _ in range(k):
             edges = np.flatnonzero(graphs.best(current)[1])
             current[edges] -= USED
-            owner = np.searchsorted(graphs.edge_offsets, edges, side="right") - 1
+            bounds = np.searchsorted(edges, graphs.edge_offsets)
+            owner = np.repeat(np.arange(len(graphs)), np.diff(bounds))
             totals = np.bincount(owner, scores[edges], len(graphs))
-            bounds = np.searchsorted(owner, np.arange(len(graphs) + 1)).tolist()
-            keys = [edges[begin:end].tobytes() for begin, end in pairwise(bounds)]
             least = totals - FAR if least is None else least
-            new = totals > least
-            new &= np.array([key not in own for key, own in zip(keys, found, strict=True)], bool)
-            others = self.parses(trees, edges[new[owner]], 1.0)
-            for number in np.flatnonzero(new).tolist():
-                others[number].log_probability = totals.item(number)
-                found[number][keys[number]] = others[number]
-        for parse, own in zip(parses, found, strict=True):
-            parse.probable = list(own.values())
+            bounds = bounds.tolist()
+            for x in np.flatnonzero(totals > least).tolist():
+                found.setdefault((x, edges[bounds[x] : bounds[x + 1]].tobytes()), totals.item(x))
+        every = [np.frombuffer(key, dtype=np.int64) for _, key in found]
+        # All at once, because operations on few trees are slow.
+        edges = np.concatenate([np.empty(0, dtype=np.int64), *every])
+        others = self.parses(trees, edges, 1.0, np.array([*map(len, every)], dtype=np.int64))
+        for (x, _), total, other in zip(found, found.values(), others, strict=True):
+            other.log_probability = total
+            parses[x].probable.append(other)
 
     def fallback(self, scores: NDArray[np.float32], label: str) -> Parse:
         """Return a flat tree of this label, with the likeliest tag of each word."""

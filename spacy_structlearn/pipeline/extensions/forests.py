@@ -81,20 +81,18 @@ def doc_forest(
     firsts, coded = tokens.firsts.tolist(), partial(doc_arrays.coded_ids, docs)
 
     def spans(key: str) -> doc_arrays.Spans:
-        found: list[tuple[int, int, int]] = []
+        found: list[tuple[Iterable[Span], int]] = []
         for doc, first in zip(docs, firsts, strict=False):
             group = span_groups.aligned_group(doc, key)
             if group is None:
                 if key == CONSTITUENTS and len(doc):
                     raise StructlearnError("SL020", text=doc.text[:40])
             elif span is None:
-                found += doc_arrays.ids_of_spans(group, first)
+                found.append((group, first))
             elif len(tokens.positions):
                 begin, last = tokens.positions[[0, -1]].tolist()
-                inside = span_groups.spans_from(
-                    group, span_groups.lower_bound(group, begin, len(doc)), last + 1
-                )
-                found += doc_arrays.ids_of_spans(inside)
+                lowest = span_groups.lower_bound(group, begin, len(doc))
+                found.append((span_groups.spans_from(group, lowest, last + 1), 0))
         return doc_arrays.Spans.of(found)
 
     def column(tokens: doc_arrays.Tokens, name: str) -> Coded:

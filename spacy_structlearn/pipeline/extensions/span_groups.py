@@ -26,6 +26,40 @@ PP_SITE = 1 + len(PP_ROLES)  # number of spans of one attachment
 N_TOKENS = "n_tokens"  # key in `attrs` of the constituents: length of the Doc that was parsed
 
 
+Columns = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]
+
+
+class _Written(SpanGroup):
+    """A group that keeps the columns of its spans until one is changed: spaCy makes a Span for each
+    span that is read."""
+
+    columns: Any = None
+
+
+def _forgetting(name: str) -> Any:
+    def method(self: _Written, *args: Any) -> Any:
+        self.columns = None
+        return getattr(SpanGroup, name)(self, *args)
+
+    return method
+
+
+for _name in ("__setitem__", "__delitem__", "__iadd__", "append", "extend", "from_bytes"):
+    setattr(_Written, _name, _forgetting(_name))
+
+
+def span_columns(spans: Iterable[Span]) -> Columns:
+    """Get the labels of spans as ids, uint64 (n), and their starts and ends, int64 (n)."""
+    found = getattr(spans, "columns", None)
+    if found is None:
+        rows = [(span.label, span.start, span.end) for span in spans]
+        found = list(zip(*rows, strict=True)) or ((), (), ())
+    labels, starts, ends = map(np.asarray, found, (np.uint64, np.int64, np.int64))
+    if isinstance(spans, _Written):
+        spans.columns = labels, starts, ends
+    return labels, starts, ends
+
+
 def set_spans(
     doc: Doc,
     key: str,
@@ -39,10 +73,14 @@ def set_spans(
     """
     # Made by `map`, since documents have many spans. The arguments after the label are vectors.
     labels, starts, ends, *kb_ids = list(zip(*spans, strict=True)) or ((), (), ())
-    none = repeat(None)
-    group = list(map(Span, repeat(doc), starts, ends, labels, none, none, *kb_ids))
+    add, none = doc.vocab.strings.add, repeat(None)
+    ids = {label: add(label) if isinstance(label, str) else label for label in {*labels}}
+    labels = tuple(map(ids.__getitem__, labels))
+    made = list(map(Span, repeat(doc), starts, ends, labels, none, none, *kb_ids))
     attrs: dict[str, Any] = {} if scores is None else {"scores": scores}
-    doc.spans[key] = SpanGroup(doc, name=key, spans=group, attrs=attrs)
+    group = _Written(doc, name=key, spans=made, attrs=attrs)
+    group.columns = labels, starts, ends
+    doc.spans[key] = group
 
 
 def realign(doc: Doc, *others: str) -> None:

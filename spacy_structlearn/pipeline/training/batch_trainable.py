@@ -26,6 +26,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model
 
@@ -35,6 +36,7 @@ from ...encoder.training import ScorerTraining
 from ...errors import StructlearnError
 from ...learning.settings import check_argument, document, quoted
 from ...learning.training import Trainer
+from ...reading import uncollected
 from ..doc_arrays import copy_with_vectors
 from ..storage.component import StoredComponent, let_be_stored
 from ..storage.word_classes import add_classes
@@ -298,7 +300,12 @@ class BatchTrainable(StoredComponent):
         """Do nothing: spaCy's optimizer is not used."""
 
     def fit(
-        self, examples: Iterable[Example], *, dev: Sequence[Example] = (), **options: Any
+        self,
+        examples: Iterable[Example],
+        *,
+        dev: Sequence[Example] = (),
+        on_score: Callable[[int, float], None] | None = None,
+        **options: Any,
     ) -> float:
         """Train on these examples alone, from the current parameters to the optimum.
 
@@ -306,6 +313,7 @@ class BatchTrainable(StoredComponent):
         it is one of the options.
         dev: examples that choose the parameters: those with the best main score, after
             `iterations_per_step` iterations, twice as many and so on. Without any, the last ones.
+        on_score: is called with the number of iterations and each of these scores.
         options: progress and checkpoints, see `learning.training.Trainer.run`.
         Returns the objective at the optimum. Raises StructlearnError if no example has gold
         annotation and for a damaged checkpoint.
@@ -329,6 +337,8 @@ class BatchTrainable(StoredComponent):
                 return
             self.parameters = trainer.parameters()
             score = self.main_score_on(list(dev))
+            if on_score is not None:
+                on_score(trainer.n_iterations, score)
             if trainer.best is None or score >= trainer.best[0]:
                 trainer.best = score, self.parameters
 
@@ -448,10 +458,14 @@ class BatchTrainable(StoredComponent):
     # --- prediction ---------------------------------------------------------------------------
     def __call__(self, doc: Doc) -> Doc:
         """Annotate a Doc."""
-        return super().__call__(add_classes(doc, self.vocab))
+        with uncollected():
+            return super().__call__(add_classes(doc, self.vocab))
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate Docs in batches."""
         check_argument("batch_size", batch_size, ge=1)
         docs = (add_classes(doc, self.vocab) for doc in stream)
-        yield from super().pipe(docs, batch_size=batch_size)
+        for batch in minibatch(docs, batch_size):
+            with uncollected():
+                annotated = list(super().pipe(batch, batch_size=batch_size))
+            yield from annotated

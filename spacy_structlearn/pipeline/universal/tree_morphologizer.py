@@ -26,6 +26,7 @@ from spacy.vocab import Vocab
 from ...arrays import Coded
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS
+from ...kernels.index import number_keys
 from ...learning.settings import setting
 from ...sequence.estimators.stochastic_crf import candidates
 from ...sequence.layout.data import SequenceData
@@ -69,8 +70,8 @@ class Analyses(NamedTuple):
     """
 
     positions: NDArray[np.int64]
-    labels: list[str]
-    lemmas: list[str]
+    labels: Coded
+    lemmas: Coded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,39 +180,39 @@ class TreeMorphologizer(ChainComponent):
         """Predict the analyses and lemmas of each Doc."""
         self.require_parameters()
         tokens, columns = self._read(docs)
-        labels = self.parameters.labels
+        labels, lemmatizer, lemma = self.parameters.labels, self.lemmatizer, self.lemmas.lemma
         best = candidates(self.parameters, self._table(columns), tokens.offsets).best()
         words, numbers = distinct_words(docs, columns["ORTH"])
         # Each word with an analysis is lemmatized once.
-        pairs, places = np.unique(
-            numbers.astype(np.int64) * len(labels) + best, return_inverse=True
+        firsts, places = number_keys(
+            numbers.astype(np.uint64) * np.uint64(len(labels)) + best.astype(np.uint64)
         )
-        lemmas = [
-            self.lemmas.lemma(words[word], labels[label], self.lemmatizer)
-            for word, label in (divmod(pair, len(labels)) for pair in pairs.tolist())
-        ]
+        pairs = zip(numbers[firsts].tolist(), best[firsts].tolist(), strict=True)
+        texts = [lemma(words[word], labels[label], lemmatizer) for word, label in pairs]
+        analyses, lemmas = Coded([*labels, None], best), Coded([*texts, None], places)
+        bounds = pairwise(tokens.offsets[tokens.docs].tolist())
         return [
-            Analyses(
-                tokens.positions[begin:end],
-                [labels[label] for label in best[begin:end].tolist()],
-                [lemmas[place] for place in places[begin:end].tolist()],
-            )
-            for begin, end in pairwise(tokens.offsets[tokens.docs].tolist())
+            Analyses(tokens.positions[own], analyses.at(own), lemmas.at(own))
+            for own in (slice(begin, end) for begin, end in bounds)
         ]
 
     def set_annotations(self, docs: Sequence[Doc], found: Sequence[Analyses]) -> None:
         """Write parts of speech, morphology and lemmas, replacing existing ones."""
-        vocabs, labels = {id(doc.vocab): doc.vocab for doc in docs}, [*self.labels, SPACE]
-        symbols = {key: _symbols(vocab, labels) for key, vocab in vocabs.items()}
+        symbols: dict[Any, tuple[NDArray, NDArray]] = {}
         for doc, own in zip(docs, found, strict=True):
             if not len(doc):
                 continue
-            known, add = symbols[id(doc.vocab)], doc.vocab.strings.add
+            # Analyses of one call share their texts.
+            key = id(doc.vocab), id(own.labels.texts), id(own.lemmas.texts)
+            if key not in symbols:
+                of_labels = _symbols(doc.vocab, [*own.labels.texts[:-1], SPACE])
+                lemmas = map(doc.vocab.strings.add, own.lemmas.texts[:-1])
+                symbols[key] = of_labels, np.array([*lemmas], dtype=np.uint64)
+            of_labels, of_lemmas = symbols[key]
             table = np.empty((len(doc), 3), dtype=np.uint64)
-            table[:, :2], table[:, 2] = known[SPACE], doc.to_array([ORTH])
-            if own.labels:
-                table[own.positions, :2] = [known[label] for label in own.labels]
-                table[own.positions, 2] = [add(text) for text in own.lemmas]
+            table[:, :2], table[:, 2] = of_labels[-1], doc.to_array(ORTH)
+            table[own.positions, :2] = of_labels[own.labels.codes]
+            table[own.positions, 2] = of_lemmas[own.lemmas.codes]
             # spaCy's stub has thinc's type of arrays.
             doc.from_array([POS, MORPH, LEMMA], table)  # type: ignore[arg-type]
 
@@ -226,11 +227,11 @@ def _has_gold(token: Token) -> bool:
     return bool(token.pos) and not token.is_space
 
 
-def _symbols(vocab: Vocab, labels: Iterable[str]) -> dict[str, tuple[int, int]]:
+def _symbols(vocab: Vocab, labels: Iterable[str]) -> NDArray[np.uint64]:
     """Get the symbols of the part of speech and of the features of each label, in a vocab."""
     parts = [label.partition("|") for label in labels]
     ids = [(PARTS_OF_SPEECH.get(pos, 0), vocab.morphology.add(own)) for pos, _, own in parts]
-    return dict(zip(map("".join, parts), ids, strict=True))
+    return np.array(ids, dtype=np.uint64).reshape(-1, 2)
 
 
 make_tree_morphologizer = factory(
