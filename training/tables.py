@@ -31,6 +31,7 @@ PAGES = (
     RESULTS / "README.md",
     ROOT / "training" / "guides" / "measures.md",
     ROOT / "training" / "guides" / "other_languages.md",
+    ROOT / "training" / "guides" / "serving.md",
     ROOT / "training" / "guides" / "which_pipeline.md",
 )
 TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
