@@ -30,8 +30,8 @@ Columns = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]
 
 
 class _Written(SpanGroup):
-    """A group that keeps the columns of its spans, because spaCy makes a Span for each one that is
-    read. It forgets them when it is changed, and when it gives a Span, whose label can be set."""
+    """A group that keeps the columns of its spans until it is changed, because spaCy makes a Span
+    for each one that is read. To set the label of this Span does not change the group."""
 
     columns: Any = None
 
@@ -44,8 +44,7 @@ def _forgetting(name: str) -> Any:
     return method
 
 
-_CHANGING = ("__setitem__", "__delitem__", "__iadd__", "append", "extend", "from_bytes")
-for _name in (*_CHANGING, "__getitem__", "__iter__"):
+for _name in ("__setitem__", "__delitem__", "__iadd__", "append", "extend", "from_bytes"):
     setattr(_Written, _name, _forgetting(_name))
 
 
