@@ -20,6 +20,7 @@ from spacy.attrs import DEP, HEAD, IS_SPACE, SENT_START
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from ...arrays import Coded
 from ...classification.calibration import fit_pool, pooled
 from ...classification.features import ClassificationData, Table
 from ...dependencies.arcs import LEAST, MOST_WORDS, Arcs, best_trees, pooled_arcs, summed
@@ -31,7 +32,6 @@ from ...errors import StructlearnError
 from ...groups import CONSTITUENTS, DEPENDENCIES
 from ...kernels.index import mix_pairs, number_keys
 from ...learning.settings import setting
-from ...reading import uncollected
 from ...trees.heads import COLLINS, HeadRules
 from ...trees.nodes import Brackets
 from .. import extensions
@@ -97,7 +97,7 @@ class Reading(NamedTuple):
 
     words: list[int]
     heads: list[int]
-    labels: list[str]
+    labels: Coded
     probabilities: NDArray[np.float64]
 
 
@@ -234,18 +234,17 @@ class TreeDependencies(BatchTrainable):
         self.require_parameters()
         for doc in docs:
             self._check(doc)
-        with uncollected():
-            trees, possible, arcs, others = self._find(docs)
-            origins = trees.origins
-            if others is not None:
-                arcs = pooled_arcs(arcs, others, self.site_scorers[ARCS].weights)
-            fallback = np.empty(len(trees.rows.positions), dtype=np.int64)
-            if np.diff(trees.rows.offsets).max(initial=0) > MOST_WORDS:
-                # In reverse, so that the first tree of each sentence is the last one written.
-                fallback[origins[::-1]] = origins[possible.best][::-1]
-            rows = best_trees(arcs, trees.rows.offsets, fallback)
-            heads, sources = arcs.heads[rows], arcs.rows[rows]
-            labels = self._labels_of(possible, sources, others if others is None else others[rows])
+        trees, possible, arcs, others = self._find(docs)
+        origins = trees.origins
+        if others is not None:
+            arcs = pooled_arcs(arcs, others, self.site_scorers[ARCS].weights)
+        fallback = np.empty(len(trees.rows.positions), dtype=np.int64)
+        if np.diff(trees.rows.offsets).max(initial=0) > MOST_WORDS:
+            # In reverse, so that the first tree of each sentence is the last one written.
+            fallback[origins[::-1]] = origins[possible.best][::-1]
+        rows = best_trees(arcs, trees.rows.offsets, fallback)
+        heads, sources = arcs.heads[rows], arcs.rows[rows]
+        labels = self._labels_of(possible, sources, others if others is None else others[rows])
         probabilities = arcs.weights[rows].clip(LEAST, 1.0)
         if self.cfg["calibration"] is not None and len(rows):
             probabilities = pooled(probabilities[:, None], self.cfg["calibration"])
@@ -274,13 +273,13 @@ class TreeDependencies(BatchTrainable):
 
     def _labels_of(
         self, possible: PossibleArcs, rows: NDArray[np.int64], others: NDArray | None
-    ) -> list[str]:
+    ) -> Coded:
         """Get the labels of arcs. rows: of the possible arcs; those behind are roots. others: see
         `_Found`."""
         named = np.flatnonzero(rows < len(possible.places))
-        labels = np.full(len(rows), ROOT, dtype=object)
+        stage = self.parameters[LABEL]
+        codes = np.full(len(rows), len(stage.labels))
         if len(named):
-            stage = self.parameters[LABEL]
             columns = possible.labels(rows[named])
             found = stage.predict_proba(_table(columns, stage.used))
             if others is not None:
@@ -288,8 +287,8 @@ class TreeDependencies(BatchTrainable):
                 own, other = self.site_scorers[ARCS].weights
                 weight = min(1.0, other / own) if own else 1.0
                 found = pool.pooled(found, others[named, 1:], (1.0, weight))
-            labels[named] = np.array(stage.labels, dtype=object)[found.argmax(axis=1)]
-        return labels.tolist()
+            codes[named] = found.argmax(axis=1)
+        return Coded([*stage.labels, ROOT, None], codes)
 
     def _score(self, stage: str, columns: Columns) -> NDArray[np.float64]:
         """Get the probability of YES of each row; equal ones if there was nothing to learn."""
@@ -304,12 +303,12 @@ class TreeDependencies(BatchTrainable):
         return found[numbers, classifier.labels.index(YES)]
 
     def _readings(
-        self, docs: Sequence[Doc], tokens: Any, heads: NDArray, labels: list[str], probs: NDArray
+        self, docs: Sequence[Doc], tokens: Any, heads: NDArray, labels: Coded, probs: NDArray
     ) -> list[Reading]:
         ends = tokens.offsets[tokens.docs].tolist()
         positions, of_heads = tokens.positions.tolist(), tokens.positions[heads].tolist()
         return [
-            Reading(positions[b:e], of_heads[b:e], labels[b:e], probs[b:e])
+            Reading(positions[b:e], of_heads[b:e], labels.at(slice(b, e)), probs[b:e])
             for b, e in pairwise(ends)
         ]
 
@@ -330,19 +329,22 @@ class TreeDependencies(BatchTrainable):
         for strings in {id(doc.vocab): doc.vocab.strings for doc in docs}.values():
             ids = {label: strings.add(label) for label in (SPACE, ROOT, *self.labels)}
         for doc, reading in zip(docs, readings, strict=True):
-            words, own = reading.words, list(map(ids.__getitem__, reading.labels))
+            words = reading.words
+            of_texts = np.array([ids[text] for text in reading.labels.texts[:-1]], np.uint64)
+            own = of_texts[reading.labels.codes]
             scores = np.asarray(reading.probabilities, dtype=np.float32)
-            spans = zip(own, words, [i + 1 for i in words], strict=True)
+            spans = zip(own.tolist(), words, [i + 1 for i in words], strict=True)
             set_spans(doc, DEPENDENCIES, spans, scores)
             if not len(doc):
                 continue
-            tokens = np.arange(len(doc))
-            begins: Any = doc.to_array(SENT_START) == 1
-            begins[0] = True
-            starts = np.append(np.flatnonzero(begins), len(doc))
-            found = np.append(words, len(doc))[np.searchsorted(words, starts[:-1])]
-            firsts = np.where(found < starts[1:], found, starts[:-1])[np.cumsum(begins) - 1]
-            heads = np.where(tokens > firsts, tokens - 1, firsts)
+            tokens, heads = np.arange(len(doc)), np.arange(len(doc))
+            if len(words) < len(doc):
+                begins: Any = doc.to_array(SENT_START) == 1
+                begins[0] = True
+                starts = np.append(np.flatnonzero(begins), len(doc))
+                found = np.append(words, len(doc))[np.searchsorted(words, starts[:-1])]
+                firsts = np.where(found < starts[1:], found, starts[:-1])[np.cumsum(begins) - 1]
+                heads = np.where(tokens > firsts, tokens - 1, firsts)
             labels = np.full(len(doc), ids[SPACE], dtype=np.uint64)
             heads[words], labels[words] = reading.heads, own
             labels[heads == tokens] = ids[ROOT]
