@@ -16,6 +16,7 @@ from pipeline.parsed import parsed_doc
 from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
 
+import spacy_structlearn
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
@@ -374,3 +375,30 @@ def test_changes_of_a_group_are_read():
     # spaCy gives copies: a group is not changed by the label of one.
     group[0].label_ = "SX"
     assert ids_of_spans(group) == [(s.label, s.start, s.end) for s in group]
+
+
+def test_a_part_as_a_doc_keeps_all_layers():
+    nlp = spacy_structlearn.load()
+    doc = nlp("It rained. My sister sold her new boat to a dealer in Bristol. We left.")
+    for sentence in doc.sents:
+        copied = extensions.as_doc(sentence)
+        assert next(copied.sents)._.tree == sentence._.tree
+        assert copied.text.strip() == sentence.text
+        chunks = [c for c in doc._.np_chunks if sentence.start <= c.start < sentence.end]
+        assert [str(c) for c in copied._.np_chunks] == [str(c) for c in chunks]
+        assert [c._.np_chunk_prob for c in copied._.np_chunks] == [
+            c._.np_chunk_prob for c in chunks
+        ]
+        assert [t.tag_ for t in copied] == [t.tag_ for t in sentence]
+        assert [t.dep_ for t in copied] == [t.dep_ for t in sentence]
+        own = [f for f in doc._.frames if f.predicate.start in range(sentence.start, sentence.end)]
+        assert [f.roleset for f in copied._.frames] == [f.roleset for f in own]
+        assert [f.prob for f in copied._.frames] == [f.prob for f in own]
+        sites = [s for s in doc._.pp_attachments if sentence.start <= s.pp.start < sentence.end]
+        assert [s.prob for s in copied._.pp_attachments] == [s.prob for s in sites]
+    # A frame goes with its predicate, and an argument with its frame.
+    sister = next(t.i for t in doc if t.text == "sister")
+    assert extensions.as_doc(doc[sister : sister + 4])._.frames[0].predicate.text == "sold"
+    assert extensions.as_doc(doc[sister + 2 : sister + 6])._.frames == ()
+    copied = Doc(doc.vocab).from_bytes(extensions.as_doc(doc[:]).to_bytes())
+    assert copied._.trees == doc._.trees

@@ -207,6 +207,37 @@ def group_scores(group: SpanGroup) -> NDArray | None:
     return np.asarray(scores)
 
 
+def as_doc(span: Span) -> Doc:
+    """Copy a part of a Doc, such as a sentence, with all layers of this package.
+
+    `Span.as_doc` of spaCy copies no span groups. Spans that end outside of the part are left out:
+    an attachment with all of its words, and a predicate with all of its arguments.
+    """
+    copied = span.as_doc(copy_user_data=True)
+    for key in GROUPS:
+        if key not in span.doc.spans:
+            continue
+        group, scores = scored_group(span.doc, key)
+        inside = [span.start <= own.start and own.end <= span.end for own in group]
+        if key == PP_ATTACHMENTS:
+            sites = [all(inside[i : i + PP_SITE]) for i in range(0, len(inside), PP_SITE)]
+            inside = [site for site in sites for _ in range(PP_SITE)]
+        if key == SRL:
+            predicate = False
+            for i, own in enumerate(group):
+                predicate = inside[i] if own.label_ == PREDICATE else predicate
+                inside[i] &= predicate
+        rows = [
+            (own.label, own.start - span.start, own.end - span.start, own.kb_id_)
+            for own, kept in zip(group, inside, strict=True)
+            if kept
+        ]
+        set_spans(copied, key, rows, None if scores is None else scores[inside])
+        if N_TOKENS in group.attrs:
+            copied.spans[key].attrs[N_TOKENS] = len(copied)
+    return copied
+
+
 def scored_group(doc: Doc, key: str) -> tuple[SpanGroup, NDArray | None]:
     """Get a group, which is empty if it is missing, and its scores; None if these are missing."""
     group = aligned_group(doc, key)
