@@ -257,6 +257,7 @@ def _score(
 
 
 def kept_words(leaves: Sequence[Tree], parameters: EvalbParameters) -> list[bool]:
+    """Return whether each leaf is counted."""
     return [leaf.label not in parameters.deleted for leaf in leaves]
 
 
