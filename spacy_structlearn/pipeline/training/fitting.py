@@ -78,9 +78,13 @@ def train(
             nlp, list(corpora[0](nlp)), dev if best else [], frozen, progress, place, curves
         )
         scores, weights = nlp.evaluate(dev) if dev else {}, settings["score_weights"]
-        # As `spacy train` does.
+        # As `spacy train` does: those without a weight, too.
         nlp.meta["performance"] = {
-            **{name: scores.get(name) for name, weight in weights.items() if weight is not None},
+            **{
+                name: scores.get(name)
+                for name, weight in weights.items()
+                if weight or name in scores
+            },
             **{f"{name}_loss": value for name, value in losses.items()},
         }
         if place is not None:
