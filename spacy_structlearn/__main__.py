@@ -37,6 +37,8 @@ def main() -> None:
     for number in heard:
         signal.signal(number, _leave)
     _replace_closed_streams()
+    if not sys.stdout.isatty() or "NO_COLOR" in os.environ:  # files have no colours
+        os.environ.setdefault("ANSI_COLORS_DISABLED", "1")
     if os.name == "posix":
         _watch()
     limit = _memory_limit()

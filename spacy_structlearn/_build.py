@@ -1,14 +1,18 @@
-"""How setuptools compiles the kernels: every `.pyx` file of the package is an extension module.
+"""How setuptools compiles the kernels, and makes links of the README that work elsewhere, too.
+
+Every `.pyx` file of the package is an extension module.
 
 Cython keeps track of what a kernel includes, so a build compiles only what changed. Cython's own
 code for memoryviews is compiled once, in `kernels/_cyutility`, and not again in every kernel.
 """
 
 import os
+import re
 from pathlib import Path
 
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
+from setuptools.command.egg_info import egg_info
 
 SHARED = "spacy_structlearn.kernels._cyutility"
 # What a type checker sees of a kernel, whose functions check what they are given.
@@ -61,3 +65,20 @@ class BuildKernels(build_ext):
             # Cython knows the header that a kernel names, and not those that this one includes.
             extension.depends = HEADERS if in_c.depends else []
         super().build_extensions()
+
+
+class ReadmeElsewhere(egg_info):
+    """Writes the metadata, with links of the README to files of the repository."""
+
+    def run(self) -> None:
+        """Make relative links absolute; pictures are read as files, other pages as pages."""
+        metadata = self.distribution.metadata
+        address = metadata.project_urls["Source"]
+
+        def absolute(link: re.Match[str]) -> str:
+            kind = "raw" if link[1].endswith((".png", ".svg")) else "blob"
+            return f"]({address}/{kind}/main/{link[1]}"
+
+        text = metadata.long_description or ""
+        metadata.long_description = re.sub(r"\]\((?!\w+:|#)([^)#]+)", absolute, text)
+        super().run()

@@ -282,6 +282,8 @@ MESSAGES = {
     "spacy_structlearn first, or call spacy_structlearn.pipeline.extensions.register().",
     "SL141": "Expected {wanted}, such as nlp(text), not an object of the type {kind}.",
     "SL142": "The Doc {text!r} has no {what} to draw. Run a pipeline with {component} first.",
+    "SL144": "The tree cannot be edited at {node}. Give the path of one of its nodes; a tree keeps "
+    "one root, and a node that moves keeps its words in their order.",
     "SL180": "{value!r} is no choice of phrases. Give which as one of: {known}.",
     "SL181": "The package {package} is not installed. Install it: pip install {package}",
     "SL182": "The word {word!r} has no tag. Put each word alone into a Tree with its tag, such as "
@@ -350,6 +352,7 @@ MESSAGES = {
     "SL258": "Joint pseudolikelihood treats every column as a separate variable, but {column} is "
     "a function of the word. Remove its templates, or set joint = false.",
     "SL250": "Ray is not installed. Install it with: pip install 'spacy-structlearn[ray]'",
+    "SL270": "The pipeline cannot be served, because a worker could not load it: {problem}",
     # --- SL3xx: evaluation --------------------------------------------------------------------
     "SL301": "Got {gold} gold but {predicted} predicted {what}. Score the same {what} on both "
     "sides, in the same order.",

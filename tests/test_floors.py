@@ -39,8 +39,9 @@ FLOORS = {
     "glossary": 9,
     "display": 10,
     "pipeline": 11,
-    "cli": 12,
-    "__main__": 13,
+    "serve": 12,
+    "cli": 13,
+    "__main__": 14,
 }
 # The same inside grammar.
 GRAMMAR = {"treebank": 0, "latent": 1, "chart": 2, "discriminative": 3, "spans": 4, "fragments": 5}

@@ -39,6 +39,7 @@ ALLOWED = {
     "writing.py": {"ctypes"},
     # Between processes of one run, which have started one another; never from a file of a user.
     "cli/common/parts.py": {"pickle"},
+    "serve/app.py": {"socket"},  # to listen
 }
 
 

@@ -1,10 +1,11 @@
 """The package as installed and as built: entry points, version, kernels, wheels, workflows."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
-from importlib.metadata import distribution, version
+from importlib.metadata import distribution, metadata, version
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,50 @@ def test_workflows_may_only_read_and_run_what_cannot_change(path):
     workflow = srsly.yaml_loads(text)
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
-        assert "permissions" not in job
+        if "permissions" in job:  # to publish, what is merged already
+            assert job["permissions"] == {"contents": "write"}
+            assert "pull_request" not in workflow["on"]
         for step in job["steps"]:
             assert "run" in step or re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", step["uses"])
+
+
+def test_links_of_the_readme_work_elsewhere():
+    """In the metadata of a wheel, which a package index shows without the repository."""
+    about = metadata("spacy-structlearn")
+    text = about.get_payload() or about["Description"]
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+    assert any("/raw/main/training/results/" in link for link in links)
+    urls = {url.split(", ")[0] for url in about.get_all("Project-URL")}
+    assert {"Documentation", "Issues", "Source"} <= urls
+
+
+def test_the_entry_of_the_universe():
+    """spaCy's list of projects: what it must have, and an example that runs."""
+    entry = srsly.read_json(ROOT / "training" / "site" / "universe.json")
+    fields = {"id", "title", "slogan", "description", "github", "pip", "code_example", "category"}
+    assert fields <= entry.keys()
+    assert entry["pip"] == PROJECT["project"]["name"]
+    exec("\n".join(entry["code_example"]), {})
+
+
+def test_the_project_of_the_sample(tmp_path):
+    """Trains, evaluates, reports and packages."""
+    folder = shutil.copytree(ROOT / "corpora" / "sample", tmp_path / "sample")
+    here = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": os.pathsep.join([here, os.environ.get("PATH", "")])}
+    command = [sys.executable, "-m", "spacy", "project", "run", "all"]
+    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    # Without colours, because it is no terminal; those of `spacy project` are not ours.
+    assert "\x1b" not in next(li for li in run.stdout.splitlines() if "Saved the pipeline" in li)
+    commands = srsly.read_yaml(folder / "project.yml")["commands"]
+    made = [
+        name.replace("${vars.name}", "sample")
+        for one in commands
+        for name in one.get("outputs", [])
+    ]
+    assert [name for name in made if not (folder / name).exists()] == []
+    assert (folder / "reports" / "training.svg").stat().st_size > 500
+    assert [*(folder / "packages").glob("*/dist/*.tar.gz")]

@@ -283,8 +283,13 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def listed(kind: Any, until: str = "\n\n\n") -> str:
-    """A docstring, with its lines `name: text` as a list. until: where it ends."""
-    text = escaped((inspect.getdoc(kind) or "").partition(until)[0])
+    """The docstring of an object, as Markdown. until: where it ends."""
+    return of_docstring((inspect.getdoc(kind) or "").partition(until)[0])
+
+
+def of_docstring(text: str) -> str:
+    """A docstring, with its lines `name: text` as a list."""
+    text = escaped(text)
     lines: list[str] = [""]
     for line in text.split("\n"):
         item = re.match(r"(\w+(?:, \w+)*): ", line)

@@ -27,9 +27,11 @@ PAGES = (
     ROOT / "training" / "guides" / "choosing_an_architecture.md",
     ROOT / "training" / "guides" / "coming_from_benepar.md",
     ROOT / "training" / "guides" / "dependencies.md",
+    ROOT / "training" / "guides" / "evaluating_and_comparing.md",
     RESULTS / "README.md",
     ROOT / "training" / "guides" / "measures.md",
     ROOT / "training" / "guides" / "other_languages.md",
+    ROOT / "training" / "guides" / "serving.md",
     ROOT / "training" / "guides" / "which_pipeline.md",
 )
 TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)

@@ -19,19 +19,19 @@ from .adapt import adapt_cli
 from .apply import apply_cli
 from .common.terminal import echo, guard_errors, print_traceback
 from .convert import convert_cli
-from .evaluate import evaluate_cli
+from .evaluate import compare_cli, evaluate_cli
 from .find import find_cli
 from .info import info_cli
 from .measure import measure_cli
-from .parse import parse_cli
-from .render import render_cli
+from .parse import parse_cli, render_cli
+from .serve import serve_cli
 from .table import table_cli
 from .train import init_config_cli, train_cli
 
 app = typer.Typer(
     help="Trainable spaCy components for the structure of sentences.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     # Plain text suits pipes and small terminals, and saves importing rich.
     rich_markup_mode=None,
@@ -63,6 +63,7 @@ def _options(
 app.command("parse")(parse_cli)
 app.command("render")(render_cli)
 app.command("apply")(apply_cli)
+app.command("serve")(serve_cli)
 app.command("find")(find_cli)
 app.command("table")(table_cli)
 app.command("measure")(measure_cli)
@@ -75,6 +76,7 @@ app.command(
 )(train_cli)
 app.command("adapt")(adapt_cli)
 app.command("evaluate")(evaluate_cli)
+app.command("compare")(compare_cli)
 app.command("info")(info_cli)
 
 

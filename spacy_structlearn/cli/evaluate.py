@@ -1,18 +1,20 @@
-"""`structlearn evaluate`: score a pipeline on an annotated corpus."""
+"""`structlearn evaluate` and `structlearn compare`: scores on an annotated corpus."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from ..errors import StructlearnError
 from ..groups import GROUPS
-from .common.corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
+from .common.corpora import PropsOption, Reader, ReaderOption, SpacesOption, gold_docs
 from .common.files import STANDARD, check_targets, write_text
-from .common.pipelines import ModelArgument, load
-from .common.terminal import print_scores
+from .common.pipelines import HELP, ModelArgument, load
+from .common.terminal import echo, print_scores, table
 from .common.texts import check_length
 
 if TYPE_CHECKING:
@@ -21,42 +23,47 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
 
+GoldArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="GOLD",
+        help="A DocBin, a treebank in brackets, columns of CoNLL-2000 or quadruples: a file, "
+        "a folder of such files, or - for stdin.",
+    ),
+]
+GoldTokensOption: TypeAlias = Annotated[
+    bool,
+    typer.Option("--gold-tokens", help="Give the gold tokens and sentences to the pipeline."),
+]
+SHOWN = 5  # sentences that became better, and that became worse
+
+
 def evaluate_cli(
     model: ModelArgument,
-    gold: Annotated[
-        str,
-        typer.Argument(
-            metavar="GOLD",
-            help="A DocBin, a treebank in brackets, columns of CoNLL-2000 or quadruples: a file, "
-            "a folder of such files, or - for stdin.",
-        ),
-    ],
+    gold: GoldArgument,
     reader: ReaderOption = None,
     spaces: SpacesOption = None,
     props: PropsOption = None,
-    gold_tokens: Annotated[
-        bool,
-        typer.Option("--gold-tokens", help="Give the gold tokens and sentences to the pipeline."),
-    ] = False,
+    gold_tokens: GoldTokensOption = False,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="A JSON file for all scores, or - for stdout."),
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="An HTML page: errors by kind, the worst sentences ...")
+    ] = None,
 ) -> None:
-    """Score a pipeline on an annotated corpus.
+    """Score a pipeline on an annotated corpus, and explain its errors.
 
     By default, the pipeline gets raw text, and all of its predictions are scored. With
     --gold-tokens, it gets the gold tokens and sentences. It then also gets gold tags if it has no
     tagger, and gold trees if it has no parser.
     """
-    check_targets([output], [gold, spaces, props])
+    check_targets([output, report], [gold, spaces, props])
     nlp = load(model)
-    docs = [doc for _, doc in gold_docs(nlp.vocab, gold, reader, spaces=spaces, props=props)]
-    for number, doc in enumerate(docs, 1):
-        check_length(doc.text, gold, number, nlp.max_length)
-    if not docs:
-        raise StructlearnError("SL063", path=gold)
-    scores = nlp.evaluate([example_of(nlp, doc, gold_tokens=gold_tokens) for doc in docs])
+    docs = _gold(nlp, gold, reader, spaces, props)
+    examples = [example_of(nlp, doc, gold_tokens=gold_tokens) for doc in docs]
+    scores = nlp.evaluate(examples)
     # These repeat other scores under the names of spaCy.
     again = tuple(f"spans_{key}_" for key in GROUPS)
     scores = {name: value for name, value in scores.items() if not name.startswith(again)}
@@ -64,6 +71,70 @@ def evaluate_cli(
         write_text(output, f"{json.dumps(scores, indent=2)}\n")
     if output != STANDARD:
         print_scores(scores)
+    if report is not None:
+        from ..pipeline.reports import evaluation, items
+
+        sentences = [*items.by_sentence(_predicted(nlp, examples))]
+        write_text(report, evaluation.report(sentences, f"{model} on {gold}"))
+
+
+def compare_cli(
+    first: Annotated[str, typer.Argument(metavar="A", help=HELP)],
+    second: Annotated[str, typer.Argument(metavar="B", help="The other pipeline.")],
+    gold: GoldArgument,
+    reader: ReaderOption = None,
+    spaces: SpacesOption = None,
+    props: PropsOption = None,
+    gold_tokens: GoldTokensOption = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="An HTML page, with sentences drawn.")
+    ] = None,
+) -> None:
+    """Compare two pipelines on an annotated corpus.
+
+    Prints the scores of both, the difference with its 95 % interval and p by the paired bootstrap
+    over sentences, McNemar's test, and the sentences that became better and worse.
+    """
+    from ..pipeline.reports import comparison, items
+
+    check_targets([output], [gold, spaces, props])
+    sides = []
+    for model in (first, second):
+        nlp = load(model)
+        docs = _gold(nlp, gold, reader, spaces, props)
+        examples = [example_of(nlp, doc, gold_tokens=gold_tokens) for doc in docs]
+        sides.append([*items.by_sentence(_predicted(nlp, examples))])
+    found = comparison.compare(*sides)
+    for rows, header in ((found.scores, comparison.HEADER), (found.tests, comparison.TEST_HEADER)):
+        cells = [[f"{c:.4f}" if isinstance(c, float) else str(c) for c in row] for row in rows]
+        table(cells, header=header, aligns=("l", *"r" * (len(header) - 1)))
+    for what, pairs in (("better", found.pairs), ("worse", found.pairs[::-1])):
+        chosen = [pair for pair in pairs if (pair[0] > 0) == (what == "better") and pair[0]]
+        echo(f"{len(chosen)} sentences are {what} in {second}")
+        for change, own, _ in chosen[:SHOWN]:
+            echo(f"{change:+d}  {' '.join(own.gold.text.split())}")
+    if output is not None:
+        title = f"{first} (A) and {second} (B) on {gold}"
+        write_text(output, comparison.report(found, title))
+
+
+def _predicted(nlp: Language, examples: Sequence[Example]) -> Iterator[Example]:
+    """Let the pipeline annotate the predicted Docs, which `nlp.evaluate` only does with copies."""
+    from spacy.training import Example
+
+    docs = nlp.pipe(example.predicted for example in examples)
+    return (Example(doc, of.reference) for doc, of in zip(docs, examples, strict=True))
+
+
+def _gold(
+    nlp: Language, gold: str, reader: Reader | None, spaces: Path | None, props: Path | None
+) -> list[Doc]:
+    docs = [doc for _, doc in gold_docs(nlp.vocab, gold, reader, spaces=spaces, props=props)]
+    for number, doc in enumerate(docs, 1):
+        check_length(doc.text, gold, number, nlp.max_length)
+    if not docs:
+        raise StructlearnError("SL063", path=gold)
+    return docs
 
 
 def example_of(nlp: Language, doc: Doc, *, gold_tokens: bool) -> Example:

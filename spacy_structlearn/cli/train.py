@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +30,7 @@ def train_cli(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the trained pipeline.")
     ],
+    plot: Annotated[Path | None, typer.Option(help="An SVG file for the learning curves.")] = None,
 ) -> None:
     """Train the components of a config, and save the pipeline.
 
@@ -46,8 +47,8 @@ def train_cli(
     from spacy.cli._util import parse_config_overrides
     from wasabi import msg
 
+    from ..pipeline.training.fitting import Curves, unset_attributes
     from ..pipeline.training.fitting import train as fit
-    from ..pipeline.training.fitting import unset_attributes
 
     for argument in context.args:
         if argument.startswith("--") and "." not in argument:
@@ -58,12 +59,28 @@ def train_cli(
         if not of_package.is_file() and not config.suffix:
             raise typer.BadParameter(f"{config} is neither a file nor one of the configs: {_NAMES}")
         config = of_package if of_package.is_file() else config
-    nlp = fit(config, output, overrides=parse_config_overrides(context.args))
+    curves: Curves = {}
+    nlp = fit(config, output, overrides=parse_config_overrides(context.args), curves=curves)
+    if plot is not None:
+        write_text(plot, _curves_svg(curves))
     print_scores(nlp.meta["performance"])
     msg.good(visible(f"Saved the pipeline to {output}"))
     for name, attribute in unset_attributes(nlp):
         line = f"{name} reads {attribute}, which no component of this pipeline sets. To run it on "
         msg.warn(visible(f"{line}texts, put a component that does in front of {name}."))
+
+
+def _curves_svg(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Draw learning curves. Objectives, which have any size, are divided by their largest value."""
+    from ..display.plots import plot_svg
+
+    lines = {}
+    for name, points in curves.items():
+        most = max((abs(value) for _, value in points), default=0) or 1.0
+        scale = most if name.endswith("objective") else 1.0
+        lines[name] = [(iteration, value / scale) for iteration, value in points]
+    shown = {name: points for name, points in lines.items() if points}
+    return plot_svg(shown, x="iteration", y="score; objective / its largest value")
 
 
 def init_config_cli(

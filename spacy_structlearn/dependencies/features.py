@@ -239,8 +239,9 @@ class Choices:
         }
 
     def _same_tree(self, phrases: Numbers, words: Numbers) -> NDArray[np.bool_]:
-        roots = self.phrases.roots[self.phrases.tree_ids[phrases]]
-        return words < self.phrases.stops[roots]
+        p = self.phrases
+        roots = p.roots[p.tree_ids[phrases]]
+        return (words >= p.starts[roots]) & (words < p.stops[roots])
 
     def _start(self, phrases: Numbers) -> Numbers:
         return np.append(self.phrases.starts, -1)[phrases]
@@ -407,8 +408,8 @@ class Choices:
             "i2": _small(self.rank[sisters]),
             "suffix": self.suffixes[own],
             "suffix2": self.suffixes[other],
-            "t_prev": self.tags[own - 1],
-            "t_next": self.tags[own + 1],
+            "t_prev": np.where(self._same_tree(above, own - 1), self.tags[own - 1], _NONE),
+            "t_next": np.where(self._same_tree(above, own + 1), self.tags[own + 1], _NONE),
             "t_start": self.tags[start],
             "w_start": self.words[start],
         }

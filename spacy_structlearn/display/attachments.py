@@ -50,7 +50,4 @@ def attachment_line(sentence: ShownSentence, site: Any) -> str:
     spans = [span for span in (*spans, phrase) if span.start < span.end]
     first = min((span.start for span in spans), default=0)
     last = max((span.end for span in spans), default=0)
-    return spans_html(
-        sentence.words(first, last),
-        [span._replace(start=span.start - first, end=span.end - first) for span in spans],
-    )
+    return spans_html(sentence, spans, first, last)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from .html import GRAY, Html, LabelledSpan, ShownSentence, by_layer, enclosed, fragment, spans_html
+from .colors import color
+from .html import Html, LabelledSpan, ShownSentence, by_layer, enclosed, fragment, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
-
-COLORS: Mapping[str, str] = {"NP": "#56B4E9", "VP": "#E69F00", "PP": "#009E73"}
-"""Colours by label (Okabe & Ito 2008), for groups with other chunks than noun phrases."""
 
 
 def bracketed(
@@ -43,6 +41,5 @@ def chunk_line(sentence: ShownSentence, chunks: Iterable[Span]) -> str:
     spans = []
     for chunk in chunks:
         label, probability = chunk.label_, chunk._.np_chunk_prob
-        color = COLORS.get(label, GRAY)
-        spans.append(LabelledSpan(*sentence.place(chunk), label, probability, color))
-    return spans_html(sentence.words(), spans, sentence.tags())
+        spans.append(LabelledSpan(*sentence.place(chunk), label, probability, color(label)))
+    return spans_html(sentence, spans, tags=True)

@@ -7,26 +7,19 @@ drawn.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import StructlearnError
-from ..roles.propositions import PREDICATE, PlainFrame, base_label
-from .html import GRAY, Html, LabelledSpan, ShownSentence, enclosed, layer_html, spans_html
+from ..roles.propositions import PREDICATE, PlainFrame
+from .colors import color
+from .html import Html, LabelledSpan, ShownSentence, enclosed, layer_html, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
 Argument: TypeAlias = tuple[str, int, int]
 """Label, start and end in words."""
-
-COLORS: Mapping[str, str] = {
-    **{"V": "#D55E00", "ARG0": "#56B4E9", "ARG1": "#009E73", "ARG2": "#E69F00", "ARG3": "#CC79A7"},
-    **{"ARG4": "#B39DDB", "ARG5": "#A1887F", "ARGA": "#4DB6AC", "ARGM": "#AAAAAA"},
-}
-"""Colours by label; "ARGM" is for all modifiers. The first five are from Okabe & Ito (2008), for
-readers with colour blindness. Black text is legible on each of them.
-"""
 
 LONG = 250
 """Words in a sentence of which a frame shows only a part."""
@@ -93,12 +86,11 @@ def frame_line(sentence: ShownSentence, frame: Any) -> str:
     """Draw a frame of `doc._.frames` over its sentence; see `html.spans_html`."""
     name = f"{PREDICATE} {frame.roleset}" if frame.roleset else PREDICATE
     place = sentence.place(frame.predicate)
-    spans = [LabelledSpan(*place, name, frame.prob, COLORS[PREDICATE])]
+    spans = [LabelledSpan(*place, name, frame.prob, color(PREDICATE))]
     for span, label, probability in frame.arguments:
-        spans.append(LabelledSpan(*sentence.place(span), label, probability, _color(label)))
+        spans.append(LabelledSpan(*sentence.place(span), label, probability, color(label)))
     first, last = window(len(sentence.positions), [(span.start, span.end) for span in spans])
-    spans = [span._replace(start=span.start - first, end=span.end - first) for span in spans]
-    line = spans_html(sentence.words(first, last), spans)
+    line = spans_html(sentence, spans, first, last)
     return f"{cut_mark(first)}{line}{cut_mark(len(sentence.positions) - last)}"
 
 
@@ -133,10 +125,3 @@ def plain_frame(frame: Any, positions: Sequence[int]) -> PlainFrame:
         if start < end:
             arguments.append((argument.label, start, end))
     return predicate, frame.roleset, arguments
-
-
-def _color(label: str) -> str:
-    """Find the colour of a label, or of the label without R- and C-, or of its part before "-"."""
-    base = base_label(label.upper())
-    names = (label.upper(), base, base.partition("-")[0])
-    return next((COLORS[name] for name in names if name in COLORS), GRAY)

@@ -8,6 +8,7 @@ lines below each other. Nothing is positioned, so it works in both writing direc
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+WIDTHS = range(300, 1201, 50)
+"""Pixels of boxes that decide on the layout of a drawing; see `either`."""
+
 GRAY = "#AAAAAA"
 """The colour of labels without a colour of their own."""
 
@@ -32,6 +36,7 @@ POLICY = (
 )
 """The element of a page that forbids scripts, and everything from elsewhere but links."""
 
+_PARTS = ("style", "main")
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 # Black text on the colours of labels is legible in light and dark pages. Everything else has the
@@ -77,15 +82,31 @@ class Html(str):
 
 
 class Page(str):
-    """A whole HTML page. A notebook displays it in a frame, because of its style."""
+    """A whole HTML page. A notebook displays what is in it, because frames have a fixed height."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        return (
-            f'<iframe sandbox srcdoc="{escape(str(self))}" title="Drawings" '
-            'style="width: 100%; height: 40rem; border: 1px solid #888"></iframe>'
-        )
+        style, body = (self.partition(f"<{t}>")[2].partition(f"</{t}>")[0] for t in _PARTS)
+        # Nested, its style is for this page only. The page is the element of the class "body".
+        inner = f'<style>.structlearn-page {{\n{style}}}</style>\n<div class="body">{body}</div>'
+        return f'<div class="structlearn-page" lang="en">\n{inner}</div>\n'
+
+
+class Rows(tuple[T, ...]):
+    """Items with a method `as_row`: a table in notebooks, and a line for each as text."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        rows = (item.as_row().items() for item in cast("tuple[Any, ...]", self))
+        return "\n".join("; ".join(f"{k}: {text}" for k, text in row if text) for row in rows)
+
+    def _repr_html_(self) -> str:
+        rows = [item.as_row() for item in cast("tuple[Any, ...]", self)]
+        lines = [("th", row) for row in rows[:1]] + [("td", row.values()) for row in rows]
+        cells = ("".join(f"<{tag}>{escaped(x)}</{tag}>" for x in line) for tag, line in lines)
+        return "<table>\n" + "".join(f"<tr>{line}</tr>\n" for line in cells) + "</table>\n"
 
 
 class LabelledSpan(NamedTuple):
@@ -252,34 +273,69 @@ def layer_html(doclike: Doc | Span, name: str, line: Callable[[ShownSentence, An
 
 
 def spans_html(
-    words: Sequence[str], spans: Iterable[LabelledSpan], tags: Sequence[str] | None = None
+    sentence: ShownSentence,
+    spans: Iterable[LabelledSpan],
+    start: int = 0,
+    end: int | None = None,
+    tags: bool = False,
 ) -> str:
-    """Draw words with labelled spans, to be put into an element of the class "structlearn".
+    """Draw the words of a sentence from start to end, spaced as in its text, with labelled spans.
 
-    The page needs `STYLE`. All texts are escaped.
-    words: n strings.
-    spans: in any order; empty ones are left out. Where two cross, one of them is drawn in pieces.
-    tags: n strings, shown after the words. Tags that are "" or the word itself are left out.
+    The result belongs into an element of the class "structlearn"; the page needs `STYLE`. All texts
+    are escaped.
+    spans: in any order, and inside of start and end; empty ones are left out. Where two cross, one
+        of them is drawn in pieces.
+    tags: whether tags follow the words.
     """
-    shown = [
-        escaped(word) + (f"<sub>{escaped(tag)}</sub>" if tag not in ("", word) else "")
-        for word, tag in zip(words, tags or words, strict=True)
-    ]
+    doc, shown = sentence.span.doc, sentence.positions[start:end]
+    words = [tagged(doc[i].text, doc[i].tag_ if tags else "") for i in shown]
+    gaps = [" " if doc[i].whitespace_ or doc[i + 1 : i + 2].text.isspace() else "" for i in shown]
     pieces = _nested([span for span in spans if span.start < span.end])
-    marks = [(start, end, _opened(span, *more)) for start, end, span, *more in pieces]
-    return enclosed(shown, marks, "</mark>")
+    marks = [(own - start, stop - start, _opened(*more)) for own, stop, *more in pieces]
+    return enclosed(words, marks, "</mark>", gaps)
 
 
-def enclosed(words: Iterable[str], spans: Iterable[tuple[int, int, str]], close: str) -> str:
+def tagged(word: str, tag: str) -> str:
+    """Return a word with its tag as HTML; without a tag that is "" or the word itself."""
+    return escaped(word) + (f"<sub>{escaped(tag)}</sub>" if tag not in ("", word) else "")
+
+
+def either(name: str, upright: str, width: float, lines: Iterable[str], attributes: str) -> str:
+    """Return a drawing in two layouts, of which a page shows the upright one where it has room.
+
+    A box lets readers of the page see the other one.
+    name: of both. width: of the upright one, in pixels. lines: items of a list.
+    attributes: of both elements.
+    """
+    room = next((f" w{w}" for w in WIDTHS if w >= width), "")
+    # Scrolling elements must be reachable by keyboard, and therefore need a role and a name.
+    box = f'aria-label="{escaped(name)}" tabindex="0" {attributes}'
+    listed = "\n".join(f'<div role="listitem"{line}</div>' for line in lines)
+    return (
+        f'<div class="room">\n<div class="either{room}">\n'
+        '<label class="turn"><input type="checkbox"> Other layout</label>\n'
+        f'<div class="scroll upright" role="group" {box}>\n{upright}</div>\n'
+        f'<div class="scroll lines" role="list" {box}>\n{listed}</div>\n</div>\n</div>'
+    )
+
+
+def enclosed(
+    words: Iterable[str],
+    spans: Iterable[tuple[int, int, str]],
+    close: str,
+    gaps: Sequence[str] | None = None,
+) -> str:
     """Join words, with texts before and after spans over them.
 
     spans: (start, end, text before it); of those with the same start, outer ones come first.
+    gaps: what follows each word; None: blanks.
     """
     pieces = [["", word, ""] for word in words]
     for start, end, text in spans:
         pieces[start][0] += text
         pieces[end - 1][2] += close
-    return " ".join(map("".join, pieces))
+    pairs = zip(map("".join, pieces), gaps or [" "] * len(pieces), strict=True)
+    return "".join(itertools.chain.from_iterable(pairs)).rstrip(" ")
 
 
 def _nested(spans: list[LabelledSpan]) -> list[list[Any]]:

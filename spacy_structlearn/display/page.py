@@ -1,9 +1,9 @@
 """An HTML page with the tree, chunks, attachments and frames of each sentence of some Docs.
 
 The page is self-contained, without scripts, fonts or images from elsewhere, and a content security
-policy forbids them. It supports light and dark colour schemes and small screens, where wide trees
-scroll. Each sentence is a `<details>` element. Only the first ones are open, because a browser lays
-out only what is open.
+policy forbids them. It supports light and dark colour schemes. A tree is upright where it has room;
+elsewhere, as on phones, each of its phrases has a line. Each sentence is a `<details>` element.
+Only the first ones are open, because a browser lays out only what is open.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ..trees.tree import Tree
 from . import attachments, chunks, dependencies, frames, html
 from .html import POLICY, Page, ShownSentence, by_layer, escaped
-from .trees import indented_text, tree_svg
+from .trees import tree_lines, tree_svg
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -26,10 +26,6 @@ LAYERS = (CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL)
 """The keys of the layers in `doc.spans`."""
 OPEN_SENTENCES = 10
 """The number of sentences that are open at first."""
-LEAST_SCALE = 0.8
-"""The smallest scale of trees that are too wide. Wider trees scroll."""
-MOST_LEVELS = 100
-"""Deeper trees are written in brackets, because indented text would be very long."""
 MOST_WORDS = 300
 """Longer sentences are not drawn whole, because the drawings are a hundred times as long."""
 FIRST_WORDS = 50
@@ -44,9 +40,9 @@ FAILURES = {
 _STYLE = """\
 :root { color-scheme: light dark; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 80rem; padding: 1rem;
+body, .body { margin: 0 auto; max-width: 80rem; padding: 1rem; color-scheme: light dark;
   font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
-  background: #ffffff; color: #1f2328; }
+  --page: #ffffff; background: #ffffff; color: #1f2328; }
 h1 { font-size: 1.6rem; line-height: 1.2; margin: 0.5rem 0 1rem; overflow-wrap: anywhere; }
 h2, h3, h4 { line-height: 1.35; overflow-wrap: anywhere; }
 h2 { font-size: 1.25rem; margin: 2rem 0 0.5rem; }
@@ -55,34 +51,55 @@ h4, section.alone h3 { display: block; font-size: 0.85rem; margin: 1.25rem 0 0.2
   opacity: 0.8; text-transform: uppercase; letter-spacing: 0.04em; }
 a { color: #0550ae; }
 summary { cursor: pointer; padding: 0.35rem 0; }
-summary:focus-visible, .scroll:focus-visible, a:focus-visible {
-  outline: 2px solid currentColor; outline-offset: 2px; }
+:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
 .sentence { border: 1px solid #d0d7de; border-radius: 8px; margin: 0.75rem 0;
   padding: 0.4rem 0.9rem; }
 .sentence[open] { padding-bottom: 0.9rem; }
-.scroll { overflow-x: auto; scrollbar-width: thin; padding: 0.25rem 0; margin: 0; }
-.scroll > .fit { max-width: 100%; margin: 0 auto; }
-.fit > svg { display: block; width: 100%; height: auto; }
-.text > summary, .guide { font-size: 0.9rem; }
-pre { margin: 0.25rem 0; font-size: 0.85rem; line-height: 1.35; }
+/* Shadows where a box scrolls on; at its ends, what scrolls covers them. */
+.scroll { overflow-x: auto; scrollbar-width: thin; padding: 0.25rem 0; margin: 0;
+  background: linear-gradient(90deg, var(--page) 40%, transparent) 0 0 / 2.5rem 100% local,
+    linear-gradient(270deg, var(--page) 40%, transparent) 100% 0 / 2.5rem 100% local,
+    linear-gradient(90deg, #888a, transparent) 0 0 / 0.9rem 100%,
+    linear-gradient(270deg, #888a, transparent) 100% 0 / 0.9rem 100%;
+  background-repeat: no-repeat; }
+/* --u is for the upright layout, --l for the lines. */
+.room { container-type: inline-size; }
+.either { --u: none; --l: block; }
+.upright { display: var(--u); }
+.lines { display: var(--l); columns: 26rem; column-gap: 2rem; }
+.turn:has(:checked) ~ .upright { display: var(--l); }
+.turn:has(:checked) ~ .lines { display: var(--u); }
+.turn { float: inline-end; margin-top: -1.5rem; font-size: 0.8rem; }
+.upright > svg { display: block; margin: 0 auto; }
+.lines > div { --i: calc(var(--d, 0) * 0.8rem); padding-inline-start: var(--i);
+  min-width: calc(var(--i) + 9rem); break-inside: avoid; overflow-wrap: anywhere;
+  background: repeating-linear-gradient(90deg, #8886 0 1px, transparent 1px 0.8rem)
+    0 0 / var(--i) 100% no-repeat; }
+.lines:dir(rtl) > div { background-position: 100% 0; }
+.lines b { font-size: 0.8em; }
+.lines i { font-style: normal; font-weight: normal; opacity: 0.8; }
+.lines span { padding-inline-start: 0.25rem; }
+.guide { font-size: 0.9rem; }
 ul { margin: 0; padding: 0; list-style: none; }
 p { margin: 0.25rem 0; }
 .note { font-style: italic; }
 nav ol { margin: 0; padding-inline-start: 1.75rem; }
 nav li { margin: 0.25rem 0; overflow-wrap: anywhere; }
 @media (prefers-color-scheme: dark) {
-  body { background: #0d1117; color: #e6edf3; }
+  body, .body { --page: #0d1117; background: #0d1117; color: #e6edf3; }
   a { color: #79b8ff; }
   .sentence { border-color: #3d444d; }
 }
-"""
+""" + "".join(
+    f"@container (width >= {w}px) {{ .w{w} {{ --u: block; --l: none; }} }}\n" for w in html.WIDTHS
+)
 
 _GUIDE = """\
 <details class="guide">
 <summary>How to read this page</summary>
 <p>Numbers are probabilities according to the model. Point at a number for more digits.</p>
-<p><strong>Tree</strong>: The probability below the label of a phrase is that of this phrase over
-exactly these words.</p>
+<p><strong>Tree</strong>: The probability with the label of a phrase is that of this phrase over
+exactly these words. Where a tree has no room, each of its phrases has a line instead.</p>
 <p><strong>Chunks</strong>: Noun phrases without other noun phrases inside. The tag of each word
 follows it.</p>
 <p><strong>Attachments</strong>: A prepositional phrase after a verb and its object attaches to the
@@ -121,12 +138,18 @@ def page(
         if not isinstance(doclike, (Doc, Span)):
             raise StructlearnError("SL141", wanted="Docs or Spans", kind=type(doclike).__name__)
         drawn.append((doclike.doc, by_layer(doclike)))
-    name = escaped(title)
     open_sentences = OPEN_SENTENCES
     sections = []
     for number, item in enumerate(drawn, 1):
         sections.append("".join(_document(item, number, len(drawn) == 1, open_sentences)))
         open_sentences -= len(item[1])
+    body = "".join(sections) or "<p>There are no documents.</p>"
+    return whole(title, f"{_GUIDE}{_navigation(drawn)}{body}")
+
+
+def whole(title: str, body: str, style: str = "") -> Page:
+    """Return a page with a title and heading. style: CSS besides that of all pages."""
+    name = escaped(title)
     return Page(f"""\
 <!DOCTYPE html>
 <html lang="en">
@@ -137,12 +160,12 @@ def page(
 {POLICY}
 <title>{name}</title>
 <style>
-{_STYLE}{html.STYLE}</style>
+{_STYLE}{html.STYLE}{style}</style>
 </head>
 <body>
 <main>
 <h1 dir="auto">{name}</h1>
-{_GUIDE}{_navigation(drawn)}{"".join(sections) or "<p>There are no documents.</p>"}
+{body}
 </main>
 </body>
 </html>
@@ -183,19 +206,29 @@ def _document(item: _Drawn, number: int, alone: bool, open_sentences: int) -> It
             f'<details class="sentence structlearn" id="d{number}s{index + 1}"{state}>\n'
             f"<summary {attributes}><h{level}>{text}</h{level}></summary>\n"
         )
-        n = len(sentence.positions)
-        if n > MOST_WORDS:
-            sentence, layers = _beginning(sentence, layers)
-            yield f'<p class="note">Only the first {FIRST_WORDS} of {n:,} words are drawn.</p>\n'
-        drawings = [*_layers(sentence, layers, attributes)]
-        if dependencies.has_arcs(sentence):
-            svg = dependencies.arcs_svg(sentence, f"arcs-d{number}s{index + 1}")
-            body = '<div class="scroll" role="group" aria-label="Dependencies" tabindex="0" '
-            drawings.append(("Dependencies", f"{body}{attributes}>\n{svg}\n</div>"))
-        for heading, body in drawings:
-            yield f"<h{level + 1}>{heading}</h{level + 1}>\n{body}\n"
+        yield from drawings(sentence, layers, level + 1, f"arcs-d{number}s{index + 1}")
         yield "</details>\n"
     yield "</section>\n"
+
+
+def drawings(
+    sentence: ShownSentence, layers: dict[str, list[Any]], level: int, name: str
+) -> Iterator[str]:
+    """Yield the layers of `by_layer` of a sentence as HTML, with headings.
+
+    level: of the headings. name: the id of the drawing of dependencies in the page.
+    """
+    doc = sentence.span.doc
+    attributes = f'lang="{escaped(doc.lang_)}" dir="{html.direction(doc)}"'
+    n = len(sentence.positions)
+    if n > MOST_WORDS:
+        sentence, layers = _beginning(sentence, layers)
+        yield f'<p class="note">Only the first {FIRST_WORDS} of {n:,} words are drawn.</p>\n'
+    drawn = [*_layers(sentence, layers, attributes)]
+    if dependencies.has_arcs(sentence):
+        drawn.append(("Dependencies", dependencies.arcs_html(sentence, name, attributes)))
+    for heading, body in drawn:
+        yield f"<h{level}>{heading}</h{level}>\n{body}\n"
 
 
 def _beginning(
@@ -244,13 +277,6 @@ def _tree(sentence: ShownSentence, layers: dict[str, list[Any]], attributes: str
     probabilities = [scores[key].popleft() if scores[key] else None for key in tree.spans()]
     right_to_left = html.direction(sentence.span.doc) == "rtl"
     svg = tree_svg(tree, probabilities=probabilities, right_to_left=right_to_left)
-    # Scrolling elements must be reachable by keyboard, and therefore need a role and a name.
-    yield f'<div class="scroll" role="group" aria-label="Tree" tabindex="0" {attributes}>\n'
-    sizes = f"width: {svg.width:g}px; min-width: {LEAST_SCALE * svg.width:g}px"
-    yield f'<div class="fit" style="{sizes}">\n{svg}</div>\n</div>\n'
-    deep = tree.height > MOST_LEVELS
-    text = tree.pretty() if deep else indented_text(tree, probabilities=probabilities)
-    yield '<details class="text">\n<summary>Tree as text</summary>\n'
-    yield '<div class="scroll" role="group" aria-label="Tree as text" tabindex="0">\n'
-    lines = "\n".join(map(escaped, text.split("\n")))
-    yield f"<pre>{lines}</pre></div>\n</details>"
+    yield html.either(
+        "Tree", svg, svg.width, tree_lines(tree, probabilities=probabilities), attributes
+    )

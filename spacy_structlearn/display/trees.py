@@ -9,15 +9,17 @@ function recurses, so a tree may be thousands of nodes deep.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from ..errors import StructlearnError
 from ..trees.tree import Tree
-from .html import Svg, escaped, printable
+from .html import Svg, escaped, printable, tagged
 
 FONT_SIZE = 14  # of drawings, in pixels
-_SMALL = 0.7 * FONT_SIZE
+_SMALL = 0.75 * FONT_SIZE
+MOST_INDENTED = 40  # levels of lines
 
 
 def tree_text(tree: Tree, *, width: int | None = 80) -> str:
@@ -29,23 +31,49 @@ def tree_text(tree: Tree, *, width: int | None = 80) -> str:
     return _upright(layout) if width is None or layout.widths[0] <= width else indented_text(tree)
 
 
-def indented_text(tree: Tree, *, probabilities: Sequence[float | None] | None = None) -> str:
-    """Draw a tree as text with one node per line, below its parent.
-
-    probabilities: shown after the labels, see `tree_svg`.
-    """
-    figures = iter(_figures(tree, probabilities))
+def indented_text(tree: Tree) -> str:
+    """Draw a tree as text with one node per line, below its parent."""
     lines: list[str] = []
     stack = [(tree, "", "")]  # node, prefix of its line, prefix of its children
     while stack:
         node, before, below = stack.pop()
-        name = f"{node.label} {next(figures) if node.word is None else node.word}"
-        lines.append((before + printable(name)).rstrip())
+        lines.append((before + printable(f"{node.label} {node.word or ''}")).rstrip())
         if node.children:
             *others, last = node.children
             stack.append((last, f"{below}└─ ", f"{below}   "))
             stack.extend((child, f"{below}├─ ", f"{below}│  ") for child in reversed(others))
     return "\n".join(lines)
+
+
+def tree_lines(tree: Tree, *, probabilities: Sequence[float | None] | None = None) -> Iterator[str]:
+    """Draw a tree turned and compact, as items of a list of HTML; see `html.either`.
+
+    A line has a phrase, an only child after it, and the words before the first phrase in it. Words
+    between phrases share a line.
+    probabilities: see `tree_svg`.
+    """
+    brackets = iter(_brackets(tree, probabilities))
+    stack: list[tuple[list[Tree], int]] = [([tree], 0)]  # a phrase, or words; depth
+    while stack:
+        words, depth = stack.pop()
+        node, parts = words[0], []
+        while node.word is None:
+            text, figure, tip = next(brackets)
+            figure = f" <i>{figure}</i>" if figure else ""
+            parts.append(f'<b title="{escaped(tip)}">{escaped(text)}{figure}</b>')
+            groups = [
+                part
+                for is_word, group in groupby(node.children, lambda child: child.word is not None)
+                for part in ([[*group]] if is_word else [[child] for child in group])
+            ]
+            words = groups.pop(0) if groups[0][0].word is not None else []
+            if words or len(groups) > 1:
+                stack += [(part, depth + 1) for part in reversed(groups)]
+                break
+            ((node,),) = groups
+        parts += [f"<span>{tagged(leaf.word or '', leaf.label)}</span>" for leaf in words]
+        depth = min(depth, MOST_INDENTED)
+        yield f' aria-level="{depth + 1}" style="--d:{depth}">{" ".join(parts)}'
 
 
 def tree_svg(
@@ -61,9 +89,8 @@ def tree_svg(
     right_to_left: whether the first word is on the right.
     Raises StructlearnError for another number of probabilities than brackets.
     """
-    figures = _figures(tree, probabilities)
-    numbers = figures if probabilities is None else probabilities
-    brackets = zip(tree.spans(), figures, numbers, strict=True)
+    found = _brackets(tree, probabilities)
+    figures, brackets = [figure for _, figure, _ in found], iter(found)
     least = max((pixels(figure, _SMALL) for figure in figures), default=1)
     layout = _lay_out(tree, pixels, gap=FONT_SIZE, least=least)
     if right_to_left:  # mirrored
@@ -105,9 +132,8 @@ def tree_svg(
             for child in layout.children[i]
         ]
         lines.append(_svg_bracket(FONT_SIZE + layout.anchors[i], y + drop, bar, ends))
-        (_, begin, stop), figure, probability = next(brackets)
+        _, figure, tip = next(brackets)
         if figure:
-            tip = f"{text} [{begin}:{stop}] {probability:.4f}"
             figure = centred(i, y + 0.85 * FONT_SIZE, figure, _SMALL, f' font-size="{_SMALL:g}"')
             label = f"<g><title>{escaped(tip)}</title>{label}{figure}</g>"
         texts.append(label)
@@ -120,14 +146,21 @@ def tree_svg(
     )
 
 
-def _figures(tree: Tree, probabilities: Sequence[float | None] | None) -> list[str]:
-    """Format the probability of each bracket, "" for None; raise SL113 for a wrong number."""
-    brackets = sum(node.word is None for node in tree.subtrees())
-    if probabilities is None:
-        return [""] * brackets
-    if len(probabilities) != brackets:
-        raise StructlearnError("SL113", brackets=brackets, found=len(probabilities))
-    return ["" if p is None else f"{p:.2f}" for p in probabilities]
+def _brackets(
+    tree: Tree, probabilities: Sequence[float | None] | None
+) -> list[tuple[str, str, str]]:
+    """Return label, probability and tooltip of the brackets; raise SL113 for a wrong number."""
+    spans = tree.spans()
+    numbers = [None] * len(spans) if probabilities is None else probabilities
+    if len(numbers) != len(spans):
+        raise StructlearnError("SL113", brackets=len(spans), found=len(numbers))
+    brackets = []
+    for (label, start, end), p in zip(spans, numbers, strict=True):
+        text, figure, digits = printable(label), "", ""
+        if p is not None:
+            figure, digits = f"{p:.2f}", f" {p:.4f}"
+        brackets.append((text, figure, f"{text} [{start}:{end}]{digits}"))
+    return brackets
 
 
 def tree_latex(tree: Tree) -> str:

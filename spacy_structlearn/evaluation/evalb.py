@@ -216,7 +216,7 @@ def brackets(
     with the same words.
     kept: Whether each leaf remains. None: all but those with deleted tags.
     """
-    kept = _kept(tree.leaves(), parameters) if kept is None else kept
+    kept = kept_words(tree.leaves(), parameters) if kept is None else kept
     before = list(accumulate(kept, initial=0))
     return [
         (name, before[start], before[end])
@@ -230,9 +230,9 @@ def _score(
 ) -> Row:
     leaves, others = gold.leaves(), predicted.leaves() if predicted is not None else []
     length = sum(leaf.label not in parameters.uncounted for leaf in leaves)
-    kept, others_kept = _kept(leaves, parameters), _kept(others, parameters)
+    kept, others_kept = kept_words(leaves, parameters), kept_words(others, parameters)
     if predicted is not None and by_gold:
-        others_kept = _kept_as_in_gold(leaves, others, parameters, number)
+        others_kept = kept_as_in_gold(leaves, others, parameters, number)
     wanted = brackets(gold, parameters, kept=kept)
     given = [] if predicted is None else brackets(predicted, parameters, kept=others_kept)
     leaves, others = list(compress(leaves, kept)), list(compress(others, others_kept))
@@ -256,11 +256,12 @@ def _score(
     )
 
 
-def _kept(leaves: Sequence[Tree], parameters: EvalbParameters) -> list[bool]:
+def kept_words(leaves: Sequence[Tree], parameters: EvalbParameters) -> list[bool]:
+    """Return whether each leaf is counted."""
     return [leaf.label not in parameters.deleted for leaf in leaves]
 
 
-def _kept_as_in_gold(
+def kept_as_in_gold(
     leaves: Sequence[Tree], others: Sequence[Tree], parameters: EvalbParameters, number: int
 ) -> list[bool]:
     """Return whether each of `others` is kept: as its gold leaf is; traces are not aligned."""
@@ -275,7 +276,7 @@ def _kept_as_in_gold(
                 gold=None if a is None else a.word,
                 predicted=None if b is None else b.word,
             )
-    kept = iter(_kept(gold, parameters))
+    kept = iter(kept_words(gold, parameters))
     return [leaf.label not in parameters.uncounted and next(kept) for leaf in others]
 
 

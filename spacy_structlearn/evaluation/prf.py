@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..errors import StructlearnError
 
@@ -66,13 +66,14 @@ def span_score(correct: Counter[str], predicted: Counter[str], gold: Counter[str
 
 
 def score_spans(
-    gold_docs: Sequence[Iterable[Span]], predicted_docs: Sequence[Iterable[Span]]
+    gold_docs: Sequence[Iterable[tuple[str, Any, Any]]],
+    predicted_docs: Sequence[Iterable[tuple[str, Any, Any]]],
 ) -> SpanScore:
     """Score predicted spans against gold ones.
 
     Each document is a multiset of (label, start, end). A span that occurs m times in the gold
     document and n times in the predicted one is correct min(m, n) times. Offsets can have any unit,
-    the same on both sides. Raises StructlearnError if the numbers of documents differ.
+    or be other hashable objects. Raises StructlearnError if the numbers of documents differ.
     """
     check_numbers(gold_docs, predicted_docs, "documents")
     correct, predicted, gold = Counter[str](), Counter[str](), Counter[str]()

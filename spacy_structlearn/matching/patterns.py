@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..trees.labels import labels_of
-from .relations import OPERATORS, parts
+from .relations import OPERATORS, SAME_LABEL, parts
 
 LABEL, LENGTH = "LABEL", "LENGTH"
 NOT = "!"  # before a relation
@@ -105,10 +105,23 @@ class PatternNode(NamedTuple):
     is_matched: bool
 
 
+class Check(NamedTuple):
+    """A relation between two nodes of a pattern, by their numbers; both are in every match."""
+
+    left: int
+    relation: str
+    right: int
+    negated: bool
+
+
 class Pattern(NamedTuple):
-    """A pattern. Each node comes after its parent. The first is a node of every match."""
+    """A pattern. Each node comes after its parent. The first is a node of every match.
+
+    checks: further relations between its nodes. Nodes and their parents alone are a tree.
+    """
 
     nodes: tuple[PatternNode, ...]
+    checks: tuple[Check, ...] = ()
 
     @property
     def names(self) -> set[str]:
@@ -131,21 +144,27 @@ def compiled(pattern: Sequence[Mapping[str, Any]]) -> Pattern:
     """Compile a list of dicts.
 
     The first has RIGHT_ID and RIGHT_ATTRS, the others also LEFT_ID, the RIGHT_ID of an earlier one,
-    and REL_OP, a relation (`relations`), with "!" in front if there must be no such node.
+    and REL_OP, a relation (`relations`), with "!" in front if there must be no such node. One
+    without RIGHT_ATTRS is the earlier node with this RIGHT_ID again; its REL_OP may also be "~":
+    with the same label.
     Raises StructlearnError for anything else.
     """
     if not pattern:
         raise _error(0, "there is no node")
     numbers: dict[str, int] = {}
     nodes: list[PatternNode] = []
+    checks: list[Check] = []
     for number, given in enumerate(pattern):
-        keys = _KEYS if number else _KEYS[2:]
+        keys: tuple[str, ...] = _KEYS if number else _KEYS[2:]
+        is_check = number > 0 and isinstance(given, Mapping) and _KEYS[3] not in given
+        keys = _KEYS[:3] if is_check else keys
         if not isinstance(given, Mapping) or sorted(given) != sorted(keys):
             raise _error(number, f"{given!r} is not a dict with the keys {', '.join(keys)}")
         name = given["RIGHT_ID"]
-        if not isinstance(name, str) or name in numbers:
-            raise _error(number, f"the RIGHT_ID {name!r} is no string, or not the only one")
-        attributes = _attributes(number, given["RIGHT_ATTRS"])
+        if not isinstance(name, str) or (name in numbers) is not is_check:
+            wanted = "not one of an earlier node" if is_check else "not the only one"
+            raise _error(number, f"the RIGHT_ID {name!r} is no string, or {wanted}")
+        attributes = () if is_check else _attributes(number, given["RIGHT_ATTRS"])
         node = PatternNode(name, attributes, -1, "", negated=False, is_matched=True)
         if number:
             parent = numbers.get(given["LEFT_ID"], -1)
@@ -154,14 +173,21 @@ def compiled(pattern: Sequence[Mapping[str, Any]]) -> Pattern:
             relation, negated = given["REL_OP"], False
             if isinstance(relation, str):
                 negated, relation = relation.startswith(NOT), relation.removeprefix(NOT)
-            if not isinstance(relation, str) or parts(relation) is None:
+            is_known = isinstance(relation, str) and parts(relation) is not None
+            if not is_known and not (is_check and relation == SAME_LABEL):
                 known = " ".join(OPERATORS)
                 raise _error(number, f"the REL_OP {relation!r} is not one of {known}")
+            if is_check:
+                check = Check(parent, relation, numbers[name], negated)
+                if not all(nodes[n].is_matched for n in (check.left, check.right)):
+                    raise _error(number, f"{name!r} or {given['LEFT_ID']!r} is in a negation")
+                checks.append(check)
+                continue
             is_matched = nodes[parent].is_matched and not negated
             node = PatternNode(name, attributes, parent, relation, negated, is_matched)
+        numbers[name] = len(nodes)
         nodes.append(node)
-        numbers[name] = number
-    return Pattern(tuple(nodes))
+    return Pattern(tuple(nodes), tuple(checks))
 
 
 def _error(number: int, problem: str) -> StructlearnError:

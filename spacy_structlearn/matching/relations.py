@@ -19,10 +19,13 @@ not together in any of them.
 | A . B, A , B | B begins with the word after A; B ends with the word before A |
 | A .. B, A ,, B | B is after A, at any distance; B is before A |
 | A $ B | A and B are different children of the same parent |
-| A $+ B, A $- B | the same, and B is the next child after A; before A |
-| A $++ B, A $-- B | the same, and B is anywhere after A; before A |
+| A $+ B, A $- B | the same, and B is the next child after A; before A. Also A $. B, A $, B |
+| A $++ B, A $-- B | the same, and B is anywhere after A; before A. Also A $.. B, A $,, B |
 | A <# B, A ># B | B is the head child of A; A is the head child of B |
 | A <<# B, A >># B | a chain of head children leads from A to B; from B to A |
+| A == B | A and B are the same node |
+| A <= B, A >= B | the same, or A is the parent of B; or B is the parent of A |
+| A : B | A and B are nodes of the same tree, and may be the same |
 
 A tag is above its word, which is its only child and its head child. No relation crosses trees.
 """
@@ -42,10 +45,12 @@ Interval = tuple[Nodes, Nodes]
 # The name of an order, and the places in it of the first B and after the last B.
 Part = tuple[str, Callable[[Forest, Nodes], Interval]]
 ABOVE = ">>"
+SAME_LABEL = "~"  # only between two nodes of a pattern
 
 _NUMBERED = re.compile(r"([<>])(-?)([1-9]\d{0,8})")
 OPERATOR = re.compile(
-    r"<<[,:#-]?|>>[,:#-]?|[<>](?:-?[1-9]\d*|[,:#-])?|\.\.?|,,?|\$(?:\+\+?|--?)?", re.ASCII
+    r"<<[,:#`-]?|>>[,:#`-]?|[<>](?:-?[1-9]\d*|[,:#=`-])?|==|\.\.?|,,?|\$(?:\+\+?|--?|\.\.?|,,?)?",
+    re.ASCII,
 )
 
 
@@ -55,8 +60,11 @@ def parts(operator: str) -> tuple[Part, ...] | None:
     if numbered := _NUMBERED.fullmatch(operator):
         side, sign, number = numbered.groups()
         return ((_nth_child if side == "<" else _nth_child_of)(int(sign + number)),)
-    if operator == "$":
-        return _PARTS["$--"], _PARTS["$++"]
+    if operator[:1] == "$":
+        operator = operator.replace(".", "+").replace(",", "-")
+    operator = operator.replace("`", "-")  # Tregex has both for the last child
+    if operator in _SEVERAL:
+        return tuple(_PARTS[part] for part in _SEVERAL[operator])
     if operator == ABOVE:
         return ()
     return (_PARTS[operator],) if operator in _PARTS else None
@@ -142,6 +150,8 @@ _PARTS: dict[str, Part] = {
     ),
     "<<:": ("before", lambda f, a: (a + 1, f.unary_chains[1][a])),
     ">>:": ("before", lambda f, a: (f.unary_chains[0][a], a)),
+    "==": ("before", lambda f, a: (a, a + 1)),
+    ":": ("before", lambda f, a: (f.firsts[f.trees[a]], f.firsts[f.trees[a] + 1])),
     "..": ("before", lambda f, a: (f.ends[a], f.firsts[f.trees[a] + 1])),
     ".": ("before", _right_after),
     ",,": ("after", _before),
@@ -158,4 +168,19 @@ _PARTS: dict[str, Part] = {
     "<<#": ("heads", lambda f, a: (f.heads[0][a] + 1, f.head_chains[1][a])),
     ">>#": ("heads", lambda f, a: (f.head_chains[0][a], f.heads[0][a])),
 }
-OPERATORS = (*_PARTS, ABOVE, "$", "<N", "<-N", ">N", ">-N")
+_SEVERAL = {"$": ("$--", "$++"), "<=": ("==", "<"), ">=": ("==", ">")}
+OPERATORS = (*_PARTS, ABOVE, *_SEVERAL, "<N", "<-N", ">N", ">-N", "$.", "$,", "$..", "$,,")
+
+
+def related(forest: Forest, operator: str, a: Nodes, b: Nodes) -> NDArray[np.bool_]:
+    """Return whether each node of `a` is in a relation with the node of `b` at its place."""
+    if operator == SAME_LABEL:
+        return forest.labels[a] == forest.labels[b]
+    if operator == ABOVE:
+        return related(forest, "<<", b, a)
+    found = np.zeros(len(a), dtype=bool)
+    for name, bounds in parts(operator) or ():
+        places = getattr(forest, name)[0][b]
+        begins, ends = bounds(forest, a)
+        found |= (begins <= places) & (places < ends)
+    return found

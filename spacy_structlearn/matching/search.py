@@ -4,6 +4,7 @@ A pattern is a tree of constraints, so that the join is acyclic (Yannakakis 1981
 acyclic database schemes"). From the last node of the pattern to the first, `_Join` counts for each
 node of the forest how many matches of this part of the pattern begin with it. Nodes without any
 are dropped. Then matches are enumerated from the first node to the last; none is begun in vain.
+The checks of a pattern, which would make it cyclic, come last, and reduce the matches.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..arrays import cumulative, ranges
 from ..errors import StructlearnError
 from .forest import Forest, Nodes
 from .patterns import LABEL, LENGTH, Attributes, Pattern
-from .relations import parts
+from .relations import parts, related
 
 MOST = 2**40  # counts are not exact beyond this; sums of them fit into 64 bits
 BLOCK = 2**18  # how many matches are enumerated at a time, if there are not more in one tree
@@ -65,8 +66,13 @@ def matches(forest: Forest, patterns: Sequence[Pattern]) -> Iterator[Matches]:
 
 
 def count(forest: Forest, patterns: Sequence[Pattern]) -> list[int]:
-    """Return the number of matches of each pattern, without enumerating them."""
-    return [int(join.roots.counts.sum()) for join in _joins(forest, patterns)]
+    """Return the number of matches of each pattern; only those with checks are enumerated."""
+    return [
+        sum(len(found.patterns) for found in matches(forest, [join.pattern]))
+        if join.pattern.checks
+        else int(join.roots.counts.sum())
+        for join in _joins(forest, patterns)
+    ]
 
 
 def first_nodes(forest: Forest, patterns: Sequence[Pattern]) -> list[Nodes]:
@@ -182,7 +188,7 @@ class _Join:
     """The matches of a pattern in a forest. roots: the nodes of the forest where they begin."""
 
     def __init__(self, forest: Forest, pattern: Pattern, nodes_with: Callable[[Attributes], Nodes]):
-        self.pattern = pattern
+        self.forest, self.pattern = forest, pattern
         below: list[list[int]] = [[] for _ in pattern.nodes]
         for number, node in enumerate(pattern.nodes[1:], 1):
             below[node.parent].append(number)
@@ -209,5 +215,8 @@ class _Join:
                 rows, nodes = self.parts[number].links(columns[node.parent])
                 columns = {other: column[rows] for other, column in columns.items()}
                 columns[number] = nodes
-        table = np.stack([*columns.values()], axis=1)
+        kept = np.ones(len(columns[0]), dtype=bool)
+        for left, relation, right, negated in self.pattern.checks:
+            kept &= related(self.forest, relation, columns[left], columns[right]) != negated
+        table = np.stack([*columns.values()], axis=1)[kept]
         return table[np.lexsort(table.T[::-1])]

@@ -1,15 +1,19 @@
 """Patterns as strings, in the notation of Tregex.
 
-    pattern      = node
-    node         = description [ "=" name ] relations | "(" node ")"
+    pattern      = node { ":" node }
+    node         = description [ "=" name ] relations | "(" node ")" | "=" name | "~" name
     description  = [ "!" ] label { "|" label }, "__" for any node
     label        = letters and other signs, or "label" in quotes, or /regular expression/
     relations    = conjunction { "|" conjunction }
-    conjunction  = { [ "&" ] ( [ "!" ] operator node | "[" relations "]" ) }
+    conjunction  = { [ "&" ] ( [ "!" | "?" ] operator node | "[" relations "]" ) }
 
 All relations of a conjunction are of the same node on the left. After an operator, a description
 without brackets has no relations of its own: in `NP < DT < NN`, both are children of the NP, and in
 `NP < (DT < the)` "the" is below the DT. A regular expression is searched for anywhere in the label.
+
+Without a description, `=name` is the node of this name again, and `~name` any node with the same
+label. The name comes earlier; neither is in a negation, except as `!< =name`. `? <` is a relation
+to a node that may be missing. Nodes behind ":" are anywhere in the same tree.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..errors import StructlearnError
 from .patterns import LABEL, NOT
-from .relations import OPERATOR
+from .relations import OPERATOR, SAME_LABEL
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -42,7 +46,7 @@ class _NodePattern(NamedTuple):
     """A node with its relations: (negated, operator, node)."""
 
     name: str | None
-    attributes: dict[str, Any]
+    attributes: dict[str, Any] | None  # None: it is the node of this name again
     relations: tuple[tuple[bool, str, _NodePattern], ...]
 
 
@@ -56,7 +60,7 @@ def parsed(text: str) -> list[list[dict[str, Any]]]:
     the text is malformed.
     """
     parser = _Parser(text)
-    nodes = parser.node()
+    nodes = parser.segments()
     if parser.place < len(text):
         raise parser.error("a relation or the end")
     return [list(_dicts(node)) for node in nodes]
@@ -69,8 +73,11 @@ def _dicts(root: _NodePattern) -> Iterator[dict[str, Any]]:
     while stack:
         relation, node = stack.pop()
         name = node.name or str(number)
-        number += 1
-        yield {**relation, "RIGHT_ID": name, "RIGHT_ATTRS": node.attributes}
+        if node.attributes is None:
+            yield {**relation, "RIGHT_ID": name}
+        else:
+            number += 1
+            yield {**relation, "RIGHT_ID": name, "RIGHT_ATTRS": node.attributes}
         stack += (
             ({"LEFT_ID": name, "REL_OP": NOT * negated + operator}, other)
             for negated, operator, other in reversed(node.relations)
@@ -85,14 +92,30 @@ class _Parser:
         self._names: set[str] = set()
         self._go_to(0)
 
+    def segments(self) -> list[_NodePattern]:
+        """Read the whole pattern."""
+        nodes = self.node()
+        while self._takes(":"):
+            pairs = self._product(nodes, self.node())
+            nodes = [n._replace(relations=(*n.relations, (False, ":", m))) for n, m in pairs]
+        return nodes
+
     def node(self, *, bare: bool = False) -> list[_NodePattern]:
         """Read a node. bare: without relations, unless it is in brackets."""
         if self._opens("("):
             nodes = self.node()
             self._closes(")")
+        elif self._at("=") or self._at(SAME_LABEL):
+            by_label = self._takes(SAME_LABEL) or not self._takes("=")
+            begin, name = self.place, self._match(_NAME, "a name")[0]
+            if name not in self._names:
+                raise self.error("the name of an earlier node", begin - self.place)
+            nodes = [_NodePattern(name, None, ())]
+            if by_label:
+                nodes = [_NodePattern(None, {}, ((False, SAME_LABEL, nodes[0]),))]
         else:
             attributes, name = self._description(), None
-            if self._takes("="):
+            if not self._at("==") and self._takes("="):
                 name = self._match(_NAME, "a name")[0]
                 if name in self._names or name.isdecimal():
                     raise self.error("a new name that is no number", -len(name))
@@ -125,18 +148,20 @@ class _Parser:
             if self._opens("["):
                 more = self.relations(needed=True)
                 self._closes("]")
-            elif self._at(NOT) or OPERATOR.match(self.text, self.place) or needed:
+            elif self._at(NOT) or self._at("?") or OPERATOR.match(self.text, self.place) or needed:
                 more = self._relation()
             else:
                 return alternatives
             alternatives = [one + other for one, other in self._product(alternatives, more)]
 
     def _relation(self) -> list[Relations]:
-        negated = self._takes(NOT)
+        negated, optional = self._takes(NOT), self._takes("?")
         operator = self._match(OPERATOR, "a relation")[0]
-        relations = [(negated, operator, node) for node in self.node(bare=True)]
-        # Negated: none of the alternatives.
-        return [tuple(relations)] if negated else [(relation,) for relation in relations]
+        nodes = self.node(bare=True)
+        none = tuple((True, operator, node) for node in nodes)
+        if negated:
+            return [none]
+        return [((False, operator, node),) for node in nodes] + [none] * optional
 
     def _description(self) -> dict[str, Any]:
         negated = self._takes(NOT)

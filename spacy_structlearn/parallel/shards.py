@@ -3,7 +3,8 @@
 The objective or the expected counts of batch training are a sum over sentences. A shard holds some
 sentences with their features and computes a part of the sum. An engine holds the shards and adds
 the parts in the order of the shards. The division into shards changes the result by rounding
-errors; the number of threads and their timing do not change it.
+errors; the number of threads and their timing do not change it. Threads are those of
+`concurrent.futures`, whose `map` would hold all parts of a sum at once; here a few are.
 """
 
 from __future__ import annotations

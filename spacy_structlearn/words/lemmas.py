@@ -4,7 +4,8 @@ Like WordNet's morphological processor ("morphy"; Miller 1995, "WordNet: A Lexic
 English"), this module has tables of irregular forms and removes endings from all other words.
 Morphy removes an ending in every possible way and looks up the results in its dictionary. This
 module has no dictionary: the letters before the ending decide ("settl-ed" settle, "hand-ed" hand,
-"stopp-ed" stop), and the exceptions are listed. A list of base forms can be given in addition.
+"stopp-ed" stop), and the exceptions are listed. A list of base forms can be given in addition. Two
+libraries were not better, with and without learned exceptions (training/pipeline/morphology.py).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn import cli
-from spacy_structlearn.cli import apply, evaluate, info, parse, render
+from spacy_structlearn.cli import apply, evaluate, info, parse
 from spacy_structlearn.cli.common import parts, pipelines, search
 from spacy_structlearn.pipeline.readers import to_example
 
@@ -81,7 +81,7 @@ def run(monkeypatch, capsys):
 
     A pipeline is loaded once for all tests, which takes longer than most of them.
     """
-    for command in (parts, search, apply, evaluate, info, parse, render):
+    for command in (parts, search, apply, evaluate, info, parse):
         monkeypatch.setattr(command, "load", load_once)
 
     def run(*arguments, stdin=""):

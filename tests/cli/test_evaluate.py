@@ -68,3 +68,31 @@ def test_a_component_alone_is_given_what_it_needs(run, attaching_model, trees, t
     arguments = [tmp_path / "attacher", trees, "-o", "-"]
     assert json.loads(run("evaluate", *arguments, "--gold-tokens")[1])["pp_attachment_acc"] == 1.0
     assert "SL026" in one_line_error(run("evaluate", *arguments))
+
+
+def test_a_report_explains_the_errors(run, attaching_model, trees, tmp_path):
+    # The other attachment of a phrase, and a sentence with other tokens than the tokenizer's.
+    wrong = (
+        ATTACHED[0].replace("(NP (NN soup)) (PP", "(NP (NP (NN soup)) (PP").replace(")))", "))))")
+    )
+    trees.write_text("\n".join([*ATTACHED, wrong, "(S (VP (VB Run.)))"]), encoding="utf8")
+    target = tmp_path / "page.html"
+    assert run("evaluate", attaching_model, trees, "--gold-tokens", "--report", target)[0] == 0
+    page = target.read_text(encoding="utf8")
+    assert "<td>PP attachment</td>" in page
+    for title in ("Scores", "Errors of trees by kind", "Phrases", "PP attachments", "Calibration"):
+        assert f"<h2>{title}</h2>" in page
+    assert "<h2>Roles</h2>" not in page
+    assert "<h4>Gold</h4>" in page
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+    assert "<script" not in page
+    assert run("evaluate", attaching_model, trees, "--report", target)[0] == 0
+    assert "SL058" in one_line_error(run("evaluate", attaching_model, trees, "--report", trees))
+
+
+def test_a_report_without_errors(run, model, gold, tmp_path):
+    assert run("evaluate", model, gold, "--report", tmp_path / "page.html")[0] == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf8")
+    assert "<h2>Chunks</h2>" in page
+    assert "Worst sentences" not in page
+    assert "Phrases" not in page

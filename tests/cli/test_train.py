@@ -77,3 +77,11 @@ def test_a_config_that_is_none_gets_the_names_of_those_that_are(run, tmp_path):
     code, _, err = run("train", "parser", "-o", tmp_path / "model")
     assert code == 2
     assert "constituency_parser" in err
+
+
+def test_learning_curves(run, data, tmp_path):
+    plot = tmp_path / "curve.svg"
+    assert run("train", "np_chunker", "-o", tmp_path / "model", *data, "--plot", plot)[0] == 0
+    svg = plot.read_text(encoding="utf8")
+    assert ">np_chunker: objective</text>" in svg
+    assert ">np_chunker: score</text>" in svg

@@ -9,7 +9,6 @@ from spacy_structlearn.dependencies.features import (
     LABEL,
     SISTER,
     TEMPLATES,
-    Choices,
     dependency_templates,
 )
 from spacy_structlearn.dependencies.phrases import PhraseTrees, gold_heads
@@ -109,10 +108,15 @@ def test_pairs_are_near_or_with_the_head_child():
     assert len(places) < 40 * 10
 
 
-def test_features_of_trees_in_a_batch_are_those_of_each_tree(phrases):
-    both = Choices(phrases).heads()
-    single = [Choices(PhraseTrees(Brackets.of([parse_tree(tree)]))).heads() for tree in TREES]
-    for name, column in both.items():
+@pytest.mark.parametrize("stage", [HEAD, LABEL])
+def test_features_of_trees_in_a_batch_are_those_of_each_tree(phrases, stage):
+    def columns(phrases):
+        possible = possible_arcs(phrases, right_answers)
+        every = np.arange(len(possible.places))
+        return possible.choices.heads() if stage == HEAD else possible.labels(every)
+
+    single = [columns(PhraseTrees(Brackets.of([parse_tree(tree)]))) for tree in TREES]
+    for name, column in columns(phrases).items():
         assert column.tolist() == [x for own in single for x in own[name].tolist()], name
 
 

@@ -57,6 +57,19 @@ def pizza(*keys, **settings) -> Doc:
     return annotated(WORDS, layers, starts=(0, 8), tags=TAGS, **settings)
 
 
+def repeated(times):
+    """A sentence of eight words several times, as one that was parsed in pieces."""
+    n = 8 * times
+    layers = {"constituents": [("S", 0, n)], "np_chunks": [], "pp_attachments": [], "srl": []}
+    for first in range(0, n, 8):
+        for key, spans in layers.items():
+            own = [span for span in LAYERS[key] if span[1] < 8]
+            spans += [(label, s + first, e + first, *kb) for label, s, e, *kb in own]
+    doc = annotated(WORDS[:8] * times, layers, tags=TAGS[:8] * times)
+    set_spans(doc, "parse_failures", [("cut", 0, n)])
+    return doc
+
+
 class _Builder(HTMLParser):
     def __init__(self):
         super().__init__(convert_charrefs=True)
@@ -67,7 +80,7 @@ class _Builder(HTMLParser):
     def handle_starttag(self, tag, attrs):
         assert len(dict(attrs)) == len(attrs), f"an attribute of {tag} is given twice"
         self.builder.start(tag, {name: value or "" for name, value in attrs})
-        if tag == "meta":
+        if tag in ("meta", "input"):
             self.builder.end(tag)
         else:
             self.open.append(tag)

@@ -4,8 +4,8 @@ import pytest
 from display.drawn import annotated, marks, pizza, read_html, text
 from spacy.tokens import Doc
 
-from spacy_structlearn.display.chunks import COLORS, bracketed, chunks_html
-from spacy_structlearn.display.html import GRAY
+from spacy_structlearn.display.chunks import bracketed, chunks_html
+from spacy_structlearn.display.colors import color
 from spacy_structlearn.errors import StructlearnError
 
 WORDS = ["The", "cat", "saw", "her"]
@@ -33,7 +33,7 @@ def test_chunks_without_probabilities_and_with_white_space():
     root = read_html(chunks_html(doc))
     assert marks(root) == [("NP", "cats", "NP"), ("X", "sleep", "X")]
     colors = [mark.get("style").removeprefix("--c:") for mark in root.iter("mark")]
-    assert colors == [COLORS["NP"], GRAY]
+    assert colors == [color("NP"), color("X")]
 
 
 def test_a_doc_without_chunks():

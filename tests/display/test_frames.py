@@ -1,10 +1,9 @@
 """Frames as text, as columns, and as HTML, which is parsed again."""
 
-import re
 from itertools import pairwise
 
 import pytest
-from display.drawn import VOCABS, annotated, contrast, marks, read_html
+from display.drawn import VOCABS, annotated, marks, read_html
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
@@ -12,7 +11,6 @@ from spacy.tokens import Doc
 from spacy_structlearn.cli.common.documents import Format, printed
 from spacy_structlearn.display.frames import (
     AROUND,
-    COLORS,
     LONG,
     frame_columns,
     frame_line,
@@ -21,7 +19,7 @@ from spacy_structlearn.display.frames import (
     plain_frame,
     window,
 )
-from spacy_structlearn.display.html import GRAY, fragment, sentences
+from spacy_structlearn.display.html import fragment, sentences
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.extensions import frame_spans
 from spacy_structlearn.pipeline.extensions.as_data import as_dict
@@ -179,22 +177,6 @@ def test_each_frame_is_a_paragraph_over_its_sentence():
     ]
     assert labelled(lines[1]) == [("ARG0", "He"), ("V", "saw"), ("ARG1", "her eat")]
     assert labelled(lines[2]) == [("ARG0", "her"), ("V eat.01", "eat")]
-
-
-def test_a_label_has_the_colour_of_its_base():
-    labels = ["ARG1", "R-ARG1", "C-ARG1", "ARGM-TMP", "R-ARGM-LOC", "ARGA", "ARG1-DSP", "arg1"]
-    bases = ["ARG1", "ARG1", "ARG1", "ARGM", "ARGM", "ARGA", "ARG1", "ARG1"]
-    frames = [(0, "go.01", [(label, i, i + 1) for i, label in enumerate([*labels, "AGENT"], 1)])]
-    html = frames_html(framed(["w"] * 10, frames))
-    found = re.findall(r"--c:(#\w+)", html)
-    assert found == [COLORS["V"], *(COLORS[base] for base in bases), GRAY]
-
-
-def test_colours_differ_and_black_text_can_be_read_on_them():
-    assert len(set(COLORS.values())) == len(COLORS)
-    for color in COLORS.values():
-        assert contrast(color, "#000000") >= 4.5
-        assert contrast(color, "#ffffff") >= 2  # and the line is seen on white paper
 
 
 def test_docs_without_frames():

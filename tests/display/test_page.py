@@ -7,7 +7,6 @@ import sys
 import pytest
 from display.drawn import (
     LAYERS,
-    TAGS,
     VOCABS,
     WORDS,
     annotated,
@@ -15,16 +14,16 @@ from display.drawn import (
     marks,
     pizza,
     read_html,
+    repeated,
     text,
 )
 from spacy.tokens import Doc, Span
 
-from spacy_structlearn.display import attachments, chunks, frames, load_ipython_extension
-from spacy_structlearn.display.html import GRAY
+from spacy_structlearn.display import load_ipython_extension
 from spacy_structlearn.display.page import FAILURES, FIRST_WORDS, MOST_WORDS, OPEN_SENTENCES, page
 from spacy_structlearn.display.page import LAYERS as KEYS
-from spacy_structlearn.display.trees import indented_text, tree_svg
-from spacy_structlearn.pipeline.extensions import frame_spans, set_spans
+from spacy_structlearn.display.trees import tree_svg
+from spacy_structlearn.pipeline.extensions import frame_spans
 from spacy_structlearn.trees.brackets import parse_tree
 
 HEADINGS = ["Tree", "Chunks", "Attachments", "Roles"]
@@ -94,9 +93,10 @@ def test_a_tree_is_a_picture_and_text_with_its_probabilities():
         assert svg.get("aria-label") == place.text
         tips = [text(title).split() for title in svg.iter("title")][1:]
         assert [float(tip[-1]) for tip in tips] == pytest.approx(scores)
-        (pre,) = sentence.iter("pre")
-        tree = indented_text(place._.tree, probabilities=scores)
-        assert "".join(pre.itertext()) == tree
+        items = [text(item) for item in sentence.iter("div") if item.get("role") == "listitem"]
+        bare = "".join(word.text for item in sentence.iter("div") for word in item.findall("span"))
+        assert bare == place.text.replace(" ", "")
+        assert items[0].startswith("S 0.9")
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -114,10 +114,8 @@ def test_probabilities_stay_with_their_brackets():
     brackets = [("S", 0, 4), ("NP", 0, 1), ("NP", 0, 1), ("VP", 1, 3)]
     doc = annotated(["I", "ran", "off", "\n"], {"constituents": brackets})
     (sentence,) = sentences(drawn(doc))
-    lines = text(sentence.find(".//pre")).replace("│", "").replace("└─", "├─").split("├─")
-    assert [line.strip() for line in lines] == [
-        "TOP", "NP 0.98", "NP 0.97", "XX I", "VP 0.96", "XX ran", "XX off"
-    ]  # fmt: skip
+    items = [text(item) for item in sentence.iter("div") if item.get("role") == "listitem"]
+    assert items == ["TOP", "NP 0.98 NP 0.97 IXX", "VP 0.96 ranXX offXX"]
 
 
 def test_fallback_trees_are_named():
@@ -130,19 +128,6 @@ def test_fallback_trees_are_named():
     assert "fallback" in notes[0]
     assert "too long" in notes[1]
     assert list(second.iter("p")) == []
-
-
-def repeated(times):
-    """A sentence of eight words several times, as one that was parsed in pieces."""
-    n = 8 * times
-    layers = {"constituents": [("S", 0, n)], "np_chunks": [], "pp_attachments": [], "srl": []}
-    for first in range(0, n, 8):
-        for key, spans in layers.items():
-            own = [span for span in LAYERS[key] if span[1] < 8]
-            spans += [(label, s + first, e + first, *kb) for label, s, e, *kb in own]
-    doc = annotated(WORDS[:8] * times, layers, tags=TAGS[:8] * times)
-    set_spans(doc, "parse_failures", [("cut", 0, n)])
-    return doc
 
 
 def test_of_a_long_sentence_the_first_words_are_drawn():
@@ -236,10 +221,6 @@ def test_the_colours_of_both_schemes_can_be_read():
         link = re.search(r"\ba { color: (#\w{6})", part)[1]
         assert contrast(background, color) >= 12
         assert contrast(background, link) >= 7
-    # Black text stands on the colours of labels, which are those of frames.
-    assert {*chunks.COLORS.values(), *attachments.COLORS.values(), GRAY} <= {
-        *frames.COLORS.values()
-    }
 
 
 STRANGE = ["<script>alert(1)</script>", "&amp;", "\"'><b>", "</details>", "a\0b", "\ud800", "{bg}"]

@@ -5,10 +5,20 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from display import drawn
+from display.drawn import read_html
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_structlearn.display.trees import columns, indented_text, tree_latex, tree_svg, tree_text
+from spacy_structlearn.display.html import printable
+from spacy_structlearn.display.trees import (
+    columns,
+    indented_text,
+    tree_latex,
+    tree_lines,
+    tree_svg,
+    tree_text,
+)
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
@@ -203,22 +213,50 @@ def test_probabilities_stand_below_the_labels_with_a_tooltip():
     ET.fromstring(tree_svg(Tree.leaf("NN", "duck"), probabilities=[]))
 
 
+def lines(tree, **options):
+    """Level and text of each line of a turned tree, tags in brackets."""
+    items = read_html("".join(f"<div{line}</div>" for line in tree_lines(tree, **options)))
+    for sub in items.iter("sub"):
+        sub.text = f"[{sub.text}]"
+    return [(int(item.get("aria-level")), drawn.text(item)) for item in items]
+
+
 @pytest.mark.parametrize("probabilities", [[], [0.5] * 3, [0.5] * 5])
-@pytest.mark.parametrize("draw", [tree_svg, indented_text])
+@pytest.mark.parametrize("draw", [tree_svg, lines])
 def test_one_probability_for_each_bracket(draw, probabilities):
     with pytest.raises(StructlearnError, match="SL113"):
         draw(ducks(), probabilities=probabilities)
 
 
-def test_indented_text_with_probabilities():
-    tree = parse_tree("(S (NP (PRP We)) (VP (VBD slept)))")
-    assert indented_text(tree, probabilities=[1, None, 0.456]).splitlines() == [
-        "S 1.00",
-        "├─ NP",
-        "│  └─ PRP We",
-        "└─ VP 0.46",
-        "   └─ VBD slept",
+def test_lines_of_a_turned_tree():
+    tree = parse_tree(
+        "(S (NP (PRP We)) (VP (VBD sat) (PP (IN in) (NP (NP (NNP Rome)) (, ,) (CC or) (X (Y y)))))"
+        " (. .))"
+    )
+    assert lines(tree, probabilities=[1, None, 0.456, *[None] * 4]) == [
+        (1, "S 1.00"),
+        (2, "NP We[PRP]"),
+        (2, "VP 0.46 sat[VBD]"),
+        (3, "PP in[IN]"),
+        (4, "NP"),
+        (5, "NP Rome[NNP]"),
+        (5, ", or[CC]"),
+        (5, "X y[Y]"),
+        (2, "."),
     ]
+    assert lines(parse_tree("(S (S (A a) (B (C c))))")) == [(1, "S S a[A]"), (2, "B c[C]")]
+    assert lines(Tree.leaf("NN", "<b>")) == [(1, "<b>[NN]")]
+
+
+@given(TREES)
+def test_lines_have_all_labels_and_words_in_order(tree):
+    items = read_html("".join(f"<div{line}</div>" for line in tree_lines(tree)))
+    labels = [b.text or "" for b in items.iter("b")]
+    assert labels == [printable(label) for label, _, _ in tree.spans()]
+    words = [span.text or "" for span in items.iter("span")]
+    assert words == [printable(word) for word in tree.words()]
+    titles = [b.get("title") for b in items.iter("b")]
+    assert titles == [printable(f"{label} [{i}:{j}]") for label, i, j in tree.spans()]
 
 
 @given(TREES)

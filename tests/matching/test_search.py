@@ -169,11 +169,54 @@ def test_arrays_that_do_not_fit():
             build(np.array(offsets, dtype=np.int64), starts, ends, True)
 
 
+COUNTED = parse_tree(
+    "(S (NP (NP (DT the) (NN owner)) (PP (IN of) (NP (NN boats)))) "
+    "(VP (VBD saw) (NP (NP (NN ships)) (CC and) (NP (NN boats)))) (. .))"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("NP $.. NP", 1),
+        ("NP $,, NP", 1),
+        ("NP $. VP", 1),
+        ("VP $, NP", 1),
+        ("NP <` NN", 4),
+        ("NP == NP", 6),
+        ("NP <= NP", 9),
+        ("NP < (NN < __=word) : (NN < ~word)", 6),
+        ("NP=a < (NN > =a)", 4),
+        ("NP=a < NP=b <- =b", 1),
+        ("NP=a < (NP !== =a)", 3),
+        ("NP=a << ~a", 4),
+        ("VP : PP", 1),
+        ("VP : SBAR", 0),
+        ("NP : NP", 36),
+        ("NP ?< DT", 6),
+        ("NP ?< NP", 7),
+        ("NP ?< NN|CC < NP", 3),
+    ],
+)
+def test_counts(text, wanted):
+    """Numbers of matches that were counted by hand."""
+    forest = forest_of(COUNTED)
+    patterns = [compiled(one) for one in parsed(text)]
+    assert sum(search.count(forest, patterns)) == wanted
+    assert sum(len(found.patterns) for found in search.matches(forest, patterns)) == wanted
+
+
+def test_nodes_in_negations_cannot_be_named_again():
+    for text in ("NP !< (NN=a $ =a)", "NP=a !<< ~a", "S !< NP=a < =a", "NP < NN=a | < =a"):
+        with pytest.raises(StructlearnError, match="SL702"):
+            [compiled(one) for one in parsed(text)]
+
+
 def test_blocks(monkeypatch):
     """The order does not depend on how many matches are enumerated at a time."""
     random = Random(0)
     forest = forest_of(*(tree_search.random_tree(random, 6) for _ in range(20)))
-    patterns = [compiled(tree_search.random_pattern(random, 3)) for _ in range(20)]
+    patterns = [compiled(tree_search.random_pattern(random, 3)) for _ in range(40)]
 
     def found():
         return [

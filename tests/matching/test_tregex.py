@@ -89,8 +89,22 @@ def test_alternatives():
     ]
 
 
+def test_nodes_that_are_named_again():
+    np, vp = (None, None, "a", "NP"), ("a", "$+", "1", "VP")
+    assert parsed("NP=a $+ (VP !> =a)")[0][2:] == [
+        {"LEFT_ID": "1", "REL_OP": "!>", "RIGHT_ID": "a"}
+    ]
+    assert parsed("NP=a $ ~a")[0][1:] == [
+        {"LEFT_ID": "a", "REL_OP": "$", "RIGHT_ID": "1", "RIGHT_ATTRS": {}},
+        {"LEFT_ID": "1", "REL_OP": "~", "RIGHT_ID": "a"},
+    ]
+    assert flat("NP=a : VP") == [[np, ("a", ":", "1", "VP")]]
+    assert flat("NP=a ?$+ VP") == [[np, vp], [np, ("a", "!$+", "1", "VP")]]
+
+
 def test_all_operators_are_read():
-    for operator in OPERATORS:
+    assert ":" in OPERATORS  # which is not between a node and one without brackets
+    for operator in set(OPERATORS) - {":"}:
         operator = operator.replace("N", "12")
         assert OPERATOR.fullmatch(operator)
         assert parts(operator) is not None
@@ -115,7 +129,11 @@ def test_all_operators_are_read():
         ("NP & VP", 6),
         ("NP [< VP", 9),
         ("NP <0 VP", 7),
-        ("NP < =a", 6),
+        ("NP < =a", 7),
+        ("NP < ~a", 7),
+        ("=a < NP", 2),
+        ("NP :", 5),
+        ("NP ? VP", 6),
         ("NP ! VP", 6),
         ("NP < NN |", 10),
         ("NP [] < NN", 5),
@@ -151,6 +169,8 @@ def below(**changes):
         ([ROOT, below(LEFT_ID="b")], "no earlier node"),
         ([ROOT, below(REL_OP="<<<")], "'<<<' is not one of"),
         ([ROOT, below(REL_OP=None)], "None is not one of"),
+        ([ROOT, below(REL_OP="~")], "'~' is not one of"),
+        ([ROOT, {"LEFT_ID": "a", "REL_OP": "<", "RIGHT_ID": "b"}], "not one of an earlier node"),
         ([ROOT, below(RIGHT_ATTRS=[])], "not a dict"),
         ([ROOT, below(RIGHT_ATTRS={"FOO": "x"})], "'FOO' is not one of the attributes LABEL"),
         ([ROOT, below(RIGHT_ATTRS={"LABEL": 1})], "give a string, a list after IN"),

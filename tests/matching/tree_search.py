@@ -117,12 +117,19 @@ RELATIONS: dict[str, Callable[[Node, Node], bool]] = {
     "..": lambda a, b: a.stop <= b.start,
     ",": lambda a, b: b.stop == a.start,
     ",,": lambda a, b: b.stop <= a.start,
+    "==": lambda a, b: a is b,
+    ":": lambda a, b: True,
+    "<=": lambda a, b: a is b or b in a.children,
+    ">=": lambda a, b: a is b or a in b.children,
     "$": is_sister,
     "$+": lambda a, b: is_sister(a, b, [1]),
     "$-": lambda a, b: is_sister(b, a, [1]),
     "$++": lambda a, b: is_sister(a, b, FAR),
     "$--": lambda a, b: is_sister(b, a, FAR),
 }
+SAME = {"$.": "$+", "$,": "$-", "$..": "$++", "$,,": "$--", "<`": "<-", ">>`": ">>-"}
+RELATIONS |= {name: RELATIONS[same] for name, same in SAME.items()}
+CHECKS = {**RELATIONS, "~": lambda a, b: a.label == b.label}
 
 
 def related(a: Node, operator: str, b: Node) -> bool:
@@ -182,6 +189,8 @@ def _matches(
     nodes: list[Node], pattern: Pattern, words: Sequence[Mapping[str, Any]]
 ) -> Iterator[list[Node]]:
     """Iterate over the matches in the nodes of a tree."""
+    checks = [part for part in pattern[1:] if "RIGHT_ATTRS" not in part]
+    pattern = [part for part in pattern if part not in checks]
     negated = set()  # nodes that are not part of a match
     for part in pattern[1:]:
         if part["REL_OP"].startswith("!") or part["LEFT_ID"] in negated:
@@ -219,7 +228,17 @@ def _matches(
             if not any(is_there(node, other) for other in absent):
                 yield from extended({**chosen, part["RIGHT_ID"]: node})
 
-    return extended({})
+    def holds(check: dict[str, Any], nodes: dict[str, Node]) -> bool:
+        operator = check["REL_OP"]
+        found = CHECKS[operator.removeprefix("!")](
+            nodes[check["LEFT_ID"]], nodes[check["RIGHT_ID"]]
+        )
+        return found is not operator.startswith("!")
+
+    names = [part["RIGHT_ID"] for part in wanted]
+    for match in extended({}):
+        if all(holds(check, dict(zip(names, match, strict=True))) for check in checks):
+            yield match
 
 
 # --- random trees and patterns --------------------------------------------------------------------
@@ -251,6 +270,7 @@ def random_pattern(random: Random, most: int) -> Pattern:
     numbered = [f"{side}{sign}{random.randint(1, 3)}" for side in "<>" for sign in ("", "-")]
     operators = [*RELATIONS, *numbered]
     pattern: Pattern = []
+    matched: list[str] = []
     for number in range(random.randint(1, most)):
         node: dict[str, Any] = {
             "RIGHT_ID": f"node{number}",
@@ -260,6 +280,12 @@ def random_pattern(random: Random, most: int) -> Pattern:
             node["LEFT_ID"] = f"node{random.randrange(number)}"
             node["REL_OP"] = random.choice(["", "", "", "!"]) + random.choice(operators)
         pattern.append(node)
+        if not number or (node["LEFT_ID"] in matched and not node["REL_OP"].startswith("!")):
+            matched.append(node["RIGHT_ID"])
+    if random.random() < 0.3:
+        left, right = random.choice(matched), random.choice(matched)
+        operator = random.choice(["", "!"]) + random.choice([*CHECKS])
+        pattern.append({"LEFT_ID": left, "REL_OP": operator, "RIGHT_ID": right})
     return pattern
 
 

@@ -16,9 +16,11 @@ from pipeline.parsed import parsed_doc
 from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
 
+import spacy_structlearn
 from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.doc_arrays import ids_of_spans
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
@@ -264,7 +266,8 @@ def test_frames():
         (*FRAMES[2], PROBS[5:]),
     ]
     eaten, cold, said = doc._.frames
-    assert type(doc._.frames) is type(eaten.arguments) is tuple
+    assert isinstance(doc._.frames, tuple)
+    assert type(eaten.arguments) is tuple
     assert (eaten.predicate.text, eaten.predicate.label_) == ("ate", "V")
     assert eaten.arguments[0].span == Span(doc, 0, 2, label="ARG1")
     assert cold.arguments == ()
@@ -357,3 +360,45 @@ def test_guides_say_what_is_safe_with_threads_and_memory_zones():
         "Several threads may call one pipeline at the same time, but not inside of memory" in text
     )
     assert "long-running service" not in text
+
+
+def test_changes_of_a_group_are_read():
+    """A group keeps the columns that were read of it, until it is changed."""
+    doc = gold_doc("(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))")
+    group = doc.spans["constituents"]
+    before = ids_of_spans(group)
+    assert ids_of_spans(group) == before
+    group[1] = Span(doc, 0, 2, "NX")
+    assert ids_of_spans(group)[1] == (doc.vocab.strings["NX"], 0, 2)
+    group.append(Span(doc, 2, 3, "VX"))
+    assert ids_of_spans(group)[-1] == (doc.vocab.strings["VX"], 2, 3)
+    # spaCy gives copies: a group is not changed by the label of one.
+    group[0].label_ = "SX"
+    assert ids_of_spans(group) == [(s.label, s.start, s.end) for s in group]
+
+
+def test_a_part_as_a_doc_keeps_all_layers():
+    nlp = spacy_structlearn.load()
+    doc = nlp("It rained. My sister sold her new boat to a dealer in Bristol. We left.")
+    for sentence in doc.sents:
+        copied = extensions.as_doc(sentence)
+        assert next(copied.sents)._.tree == sentence._.tree
+        assert copied.text.strip() == sentence.text
+        chunks = [c for c in doc._.np_chunks if sentence.start <= c.start < sentence.end]
+        assert [str(c) for c in copied._.np_chunks] == [str(c) for c in chunks]
+        assert [c._.np_chunk_prob for c in copied._.np_chunks] == [
+            c._.np_chunk_prob for c in chunks
+        ]
+        assert [t.tag_ for t in copied] == [t.tag_ for t in sentence]
+        assert [t.dep_ for t in copied] == [t.dep_ for t in sentence]
+        own = [f for f in doc._.frames if f.predicate.start in range(sentence.start, sentence.end)]
+        assert [f.roleset for f in copied._.frames] == [f.roleset for f in own]
+        assert [f.prob for f in copied._.frames] == [f.prob for f in own]
+        sites = [s for s in doc._.pp_attachments if sentence.start <= s.pp.start < sentence.end]
+        assert [s.prob for s in copied._.pp_attachments] == [s.prob for s in sites]
+    # A frame goes with its predicate, and an argument with its frame.
+    sister = next(t.i for t in doc if t.text == "sister")
+    assert extensions.as_doc(doc[sister : sister + 4])._.frames[0].predicate.text == "sold"
+    assert extensions.as_doc(doc[sister + 2 : sister + 6])._.frames == ()
+    copied = Doc(doc.vocab).from_bytes(extensions.as_doc(doc[:]).to_bytes())
+    assert copied._.trees == doc._.trees

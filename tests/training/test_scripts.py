@@ -42,6 +42,8 @@ def has_options(path):
 def imported(module):
     if module.startswith("training.encoder."):
         pytest.importorskip("torch", reason="needs torch, of the extra teacher")
+    if module == "training.site.docstrings":
+        pytest.importorskip("griffe", reason="needs griffe, of the extra docs")
     return importlib.import_module(module)
 
 

@@ -11,13 +11,13 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
 
+from spacy_structlearn.evaluation import significance
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
 
 Figures = dict[str, Any]
-SAMPLES = 10_000  # of the paired bootstrap
 
 
 def parsed(parser: ChartParser, gold: Sequence[Tree]) -> list[Parse]:
@@ -63,29 +63,15 @@ def bootstrap_error(counts: NDArray[np.int64], samples: int = 1000, seed: int = 
     Efron & Tibshirani (1993), chapter 6: sentences are drawn with replacement. counts: right, gold
     and predicted items of each sentence, (n, 3).
     """
-    n = len(counts)
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=samples)
-    return float(f1_of(drawn @ counts).std(ddof=1))
+    return float(f1_of(significance.resampled(counts, samples, seed)).std(ddof=1))
 
 
 def paired_bootstrap(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
-    """Compare the F1 of two parsers by the paired bootstrap (Efron & Tibshirani 1993, chapter 16).
+    """Return p of the difference in F1 of two parsers; see `significance.paired_bootstrap`.
 
-    first, second: `bracket_counts` of the same sentences. Sentences are drawn with replacement. The
-    differences in the samples, minus the observed difference, are those of two equal parsers.
-    Returns the two-sided p, the share of samples with at least the observed absolute difference.
+    first, second: `bracket_counts` of the same sentences.
     """
-    difference = float(f1_of(second.sum(axis=0)) - f1_of(first.sum(axis=0)))
-    n = len(first)
-    random = np.random.default_rng(0)
-    as_large = 0
-    portion = max(1, 1_000_000 // max(n, 1))  # samples at a time
-    for begin in range(0, SAMPLES, portion):
-        size = min(portion, SAMPLES - begin)
-        drawn = random.multinomial(n, np.full(n, 1 / n), size=size)
-        found = f1_of(drawn @ second) - f1_of(drawn @ first)
-        as_large += int(np.sum(np.abs(found - difference) >= abs(difference)))
-    return (as_large + 1) / (SAMPLES + 1)
+    return float(significance.paired_bootstrap(first, second, f1_of).p)
 
 
 def f1_standard_error(score: EvalbScore) -> float:

@@ -127,6 +127,11 @@ def recording() -> Iterator[Recorder]:
                 replaced[id(value)] = _recorded_class(recorder, name, value)
             elif type(value).__name__ in FUNCTIONS and not attribute.startswith("_"):
                 replaced[id(value)] = _recorded_function(recorder, name, attribute, value)
+    # A module beside a kernel that is first imported in this context would keep what is replaced.
+    rooms = {name.rpartition(".")[0] for name in modules()}
+    for info in pkgutil.walk_packages(spacy_structlearn.__path__, f"{PACKAGE}."):
+        if info.name.rpartition(".")[0] in rooms:
+            importlib.import_module(info.name)
     with ExitStack() as stack:
         for module in [module for name, module in sys.modules.items() if name.startswith(PACKAGE)]:
             for attribute, value in list(vars(module).items()):

@@ -93,8 +93,8 @@ class ParseReader:
         if sizes is None:
             sizes = np.diff(np.searchsorted(edges, graphs.edge_offsets))
         own = np.repeat(np.arange(len(sizes)), sizes)
-        kept = graphs.made[edges] >= 0
-        edges, own = edges[kept], own[kept]
+        making = graphs.made[edges] >= 0
+        edges, own = edges[making], own[making]
         made, rules = graphs.made[edges], graphs.chain[edges]
         # The labels of a collapsed unary chain, below the symbol of its edge.
         lengths = self._chain_lengths[rules]

@@ -50,6 +50,7 @@ from .roles import Frame, FrameArgument, frame_spans, frames, srl
 from .span_groups import (
     align,
     aligned_group,
+    as_doc,
     group_scores,
     realign,
     set_span_probs,
@@ -67,6 +68,7 @@ __all__ = [
     "Proposition",
     "align",
     "aligned_group",
+    "as_doc",
     "constituent_tags",
     "frame_spans",
     "group_scores",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from spacy.tokens import Doc, Span, Token
 
+from ...display.html import Rows
 from ...errors import StructlearnError
 from ...groups import CONSTITUENTS
 from ...roles.propositions import CORE, ENGLISH, REFERENCE, base_label
@@ -160,7 +161,7 @@ def propositions(part: Doc | Span, *, nouns: bool = False) -> tuple[Proposition,
         for proposition in _Sentence(sentence).propositions(nouns)
         if start <= proposition.predicate.start < end
     )
-    return tuple(found)
+    return Rows(found)
 
 
 def to_frame(docs: Iterable[Doc], *, nouns: bool = False) -> Any:

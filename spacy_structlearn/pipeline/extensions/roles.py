@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
+from ...display.html import Rows
 from ...errors import StructlearnError
 from ...glossary import warn_of_unknown
 from ...groups import SRL
@@ -42,6 +43,14 @@ class Frame(NamedTuple):
     arguments: tuple[FrameArgument, ...]
     prob: float | None
 
+    def as_row(self) -> dict[str, str]:
+        """Return the row of a table, with two digits of probabilities."""
+        parts = [FrameArgument(self.predicate, "", self.prob), *self.arguments]
+        texts = [f"{label} {span} {'' if p is None else f'{p:.2f}'}" for span, label, p in parts]
+        predicate, *arguments = (" ".join(text.split()) for text in texts)
+        roleset = self.roleset or ""
+        return {"predicate": predicate, "roleset": roleset, "arguments": "; ".join(arguments)}
+
     def get(self, label: str) -> Span | None:
         """Get the first argument with this label; None if there is none.
 
@@ -63,6 +72,8 @@ class Frame(NamedTuple):
 def frames(doc: Doc) -> tuple[Frame, ...]:
     """Get the frames in the order of their predicates; empty if no labeler has run.
 
+    Notebooks display them as a table.
+
     Raises StructlearnError if the group is malformed.
     """
     group = aligned_group(doc, SRL) or SpanGroup(doc)
@@ -71,7 +82,7 @@ def frames(doc: Doc) -> tuple[Frame, ...]:
     while index < len(group):
         all_frames.append(_frame(group, index))
         index += 1 + len(all_frames[-1].arguments)
-    return tuple(all_frames)
+    return Rows(all_frames)
 
 
 def srl(token: Token) -> Frame | None:

@@ -30,8 +30,8 @@ Columns = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]
 
 
 class _Written(SpanGroup):
-    """A group that keeps the columns of its spans until one is changed: spaCy makes a Span for each
-    span that is read."""
+    """A group that keeps the columns of its spans until it is changed, because spaCy makes a Span
+    for each one that is read. To set the label of this Span does not change the group."""
 
     columns: Any = None
 
@@ -54,11 +54,11 @@ def span_columns(spans: Iterable[Span]) -> Columns:
     if found is None:
         rows = [(span.label, span.start, span.end) for span in spans]
         found = list(zip(*rows, strict=True)) or ((), (), ())
-    labels: Any = np.asarray(found[0], dtype=np.uint64)
-    starts, ends = (np.asarray(column, dtype=np.int64) for column in found[1:])
+    kinds = (np.uint64, np.int64, np.int64)
+    columns: Any = tuple(np.asarray(*pair) for pair in zip(found, kinds, strict=True))
     if isinstance(spans, _Written):
-        spans.columns = labels, starts, ends
-    return labels, starts, ends
+        spans.columns = columns
+    return columns
 
 
 def set_spans(
@@ -205,6 +205,37 @@ def group_scores(group: SpanGroup) -> NDArray | None:
     if not isinstance(scores, (np.ndarray, list, tuple)) or len(scores) != len(group):
         return None
     return np.asarray(scores)
+
+
+def as_doc(span: Span) -> Doc:
+    """Copy a part of a Doc, such as a sentence, with all layers of this package.
+
+    `Span.as_doc` of spaCy copies no span groups. Spans that end outside of the part are left out:
+    an attachment with all of its words, and a predicate with all of its arguments.
+    """
+    copied = span.as_doc(copy_user_data=True)
+    for key in GROUPS:
+        if key not in span.doc.spans:
+            continue
+        group, scores = scored_group(span.doc, key)
+        inside = [span.start <= own.start and own.end <= span.end for own in group]
+        if key == PP_ATTACHMENTS:
+            sites = [all(inside[i : i + PP_SITE]) for i in range(0, len(inside), PP_SITE)]
+            inside = [site for site in sites for _ in range(PP_SITE)]
+        if key == SRL:
+            predicate = False
+            for i, own in enumerate(group):
+                predicate = inside[i] if own.label_ == PREDICATE else predicate
+                inside[i] &= predicate
+        rows = [
+            (own.label, own.start - span.start, own.end - span.start, own.kb_id_)
+            for own, kept in zip(group, inside, strict=True)
+            if kept
+        ]
+        set_spans(copied, key, rows, None if scores is None else scores[inside])
+        if N_TOKENS in group.attrs:
+            copied.spans[key].attrs[N_TOKENS] = len(copied)
+    return copied
 
 
 def scored_group(doc: Doc, key: str) -> tuple[SpanGroup, NDArray | None]:

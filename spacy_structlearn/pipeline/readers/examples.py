@@ -15,6 +15,7 @@ from ...trees.brackets import text_lines
 from ..training.batch_trainable import BatchTrainable
 
 Reader = Callable[[Language], Iterator[Example]]
+"""A corpus of a config: called with a pipeline, it yields the Examples."""
 
 
 def to_example(doc: Doc, *, tags: bool = True, spans: Iterable[str] = ()) -> Example:

@@ -300,7 +300,12 @@ class BatchTrainable(StoredComponent):
         """Do nothing: spaCy's optimizer is not used."""
 
     def fit(
-        self, examples: Iterable[Example], *, dev: Sequence[Example] = (), **options: Any
+        self,
+        examples: Iterable[Example],
+        *,
+        dev: Sequence[Example] = (),
+        on_score: Callable[[int, float], None] | None = None,
+        **options: Any,
     ) -> float:
         """Train on these examples alone, from the current parameters to the optimum.
 
@@ -308,6 +313,7 @@ class BatchTrainable(StoredComponent):
         it is one of the options.
         dev: examples that choose the parameters: those with the best main score, after
             `iterations_per_step` iterations, twice as many and so on. Without any, the last ones.
+        on_score: is called with the number of iterations and each of these scores.
         options: progress and checkpoints, see `learning.training.Trainer.run`.
         Returns the objective at the optimum. Raises StructlearnError if no example has gold
         annotation and for a damaged checkpoint.
@@ -331,6 +337,8 @@ class BatchTrainable(StoredComponent):
                 return
             self.parameters = trainer.parameters()
             score = self.main_score_on(list(dev))
+            if on_score is not None:
+                on_score(trainer.n_iterations, score)
             if trainer.best is None or score >= trainer.best[0]:
                 trainer.best = score, self.parameters
 

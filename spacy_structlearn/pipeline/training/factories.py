@@ -74,7 +74,8 @@ def factory(
         f"{document(kind)}\nmodel: the architecture, see above.\n"
         "scorer: the scoring function for `nlp.evaluate`."
     )
-    weights = {scores[0]: 1.0, **dict.fromkeys(scores[1:], 0.0)}
+    # `spacy train` has a column for each score with a weight, and cuts their names.
+    weights = {scores[0]: 1.0, **dict.fromkeys(scores[1:])}
     return Language.factory(
         kind.name,
         assigns=list(assigns),

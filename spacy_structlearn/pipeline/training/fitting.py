@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import srsly
 from spacy.language import Language
@@ -33,6 +33,9 @@ from ..token_encoder import TokenEncoder
 from .batch_trainable import BatchTrainable
 from .cross_prediction import annotated
 
+Curves: TypeAlias = dict[str, list[tuple[float, float]]]
+"""Points of lines, by their names."""
+
 
 def train(
     config_path: Path,
@@ -41,6 +44,7 @@ def train(
     overrides: dict[str, Any] | None = None,
     best: bool = True,
     progress: bool = True,
+    curves: Curves | None = None,
 ) -> Language:
     """Fit the components of this package in a config, evaluate, and save the pipeline.
 
@@ -49,6 +53,7 @@ def train(
     overrides: changes of the config, such as {"paths.train": "train.spacy"}.
     best: keep the parameters of each component with the best main score on the dev corpus, as
         `BatchTrainable.fit` does. Otherwise, the last ones.
+    curves: gets the iterations and the objectives of each component, and its scores on dev.
     Returns the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`. Raises
     StructlearnError if a component to be trained is not of this package, if `output` exists and is
     not a pipeline, if the config has no [training], and for a damaged checkpoint.
@@ -69,11 +74,17 @@ def train(
         )
         frozen = set(settings["frozen_components"])
         dev = list(corpora[1](nlp))  # before the training, because the file may be missing
-        losses = _fit(nlp, list(corpora[0](nlp)), dev if best else [], frozen, progress, place)
+        losses = _fit(
+            nlp, list(corpora[0](nlp)), dev if best else [], frozen, progress, place, curves
+        )
         scores, weights = nlp.evaluate(dev) if dev else {}, settings["score_weights"]
-        # As `spacy train` does.
+        # As `spacy train` does: those without a weight, too.
         nlp.meta["performance"] = {
-            **{name: scores.get(name) for name, weight in weights.items() if weight is not None},
+            **{
+                name: scores.get(name)
+                for name, weight in weights.items()
+                if weight or name in scores
+            },
             **{f"{name}_loss": value for name, value in losses.items()},
         }
         if place is not None:
@@ -196,6 +207,7 @@ def _fit(
     frozen: set[str],
     progress: bool,
     checkpoints: Path | None,
+    curves: Curves | None,
 ) -> dict[str, float]:
     """Fit the components of `nlp` one after another, and return the objective of each.
 
@@ -224,6 +236,7 @@ def _fit(
                 checkpoint=checkpoint,
                 settings=_settings(nlp.config.interpolate()["components"].get(name)),
                 keep=True,
+                curves=curves,
             )
         elif isinstance(nlp.get_pipe(name), TokenEncoder):
             examples = _annotated(nlp, name, examples)
@@ -233,19 +246,31 @@ def _fit(
 
 
 def _fit_component(
-    name: str, component: BatchTrainable, examples: list[Example], progress: bool, **options: Any
+    name: str,
+    component: BatchTrainable,
+    examples: list[Example],
+    progress: bool,
+    curves: Curves | None = None,
+    **options: Any,
 ) -> float:
     """Fit a component, with a progress bar over its iterations, and return the objective."""
     learner = component.estimator.settings
     total = getattr(learner, "n_reports", getattr(learner, "max_iterations", None))
+    lines: list[list[tuple[float, float]]] = [[], []]
+    if curves is not None:
+        curves[f"{name}: objective"], curves[f"{name}: score"] = lines
     # disable=None: tqdm is silent if the output is not a terminal.
     with tqdm(desc=name, total=total, unit="it", disable=None if progress else True) as bar:
 
         def update(iteration: int, value: float) -> None:
             bar.set_postfix(loss=f"{value:.2f}", refresh=False)
             bar.update()
+            lines[0].append((iteration, value))
 
-        loss = component.fit(examples, on_iteration=update, **options)
+        def score(iteration: int, value: float) -> None:
+            lines[1].append((iteration, value))
+
+        loss = component.fit(examples, on_iteration=update, on_score=score, **options)
     component.name_features([example.predicted for example in examples])
     return loss
 

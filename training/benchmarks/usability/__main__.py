@@ -1,6 +1,7 @@
 """What users do with trees: measures, reports, pages.
 
     python corpora/fetch.py ewt
+    pip install -e '.[docs]'
     python -m training.benchmarks.usability --tregex CLASSES
 
 Each part is a module of this folder, whose docstring says what its figures are.
@@ -10,13 +11,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from training.benchmarks.usability import measures
+from training.benchmarks.usability import browser, docs, measures, report
 from training.common.command import bound, options, run_parts
 
 PARTS = {
     "measures": measures.measures,
     "accuracy": measures.accuracy,
     "tregex": measures.tregex,
+    "report": report.report,
+    "coverage": report.coverage,
+    "browser": browser.browser,
+    "docs": docs.docs,
 }
 
 

@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Adam
 
+from spacy_structlearn.evaluation.significance import mcnemar
 from spacy_structlearn.isbn.decode import DerivationParser
 from spacy_structlearn.isbn.derivation import LeftCornerDerivations
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.isbn.symbols import ANCESTOR, SHIFT, DerivationSymbols
-from training.common.labels import mcnemar
 from training.common.scoring import Figures, under
 from training.papers.titov_henderson2007.models import Short
 from training.papers.titov_henderson2007.networks import (

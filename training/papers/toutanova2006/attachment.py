@@ -27,10 +27,11 @@ from spacy_structlearn.classification import (
 )
 from spacy_structlearn.classification.trainers import fit
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
+from spacy_structlearn.evaluation.significance import mcnemar
 from spacy_structlearn.pipeline.doc_arrays import form_ids
 from spacy_structlearn.pipeline.readers import read_pp_quadruples
 from spacy_structlearn.words.lemmas import lemma
-from training.common.labels import mcnemar, score_labels
+from training.common.labels import score_labels
 from training.papers.toutanova2006.quadruples import quadruple_recall
 from training.pipeline.classes import FILES, sentences, train_classes
 

@@ -17,8 +17,9 @@ import numpy as np
 from spacy_structlearn.classification import BayesNet, BayesNetSettings, LogLinearSettings
 from spacy_structlearn.classification.trainers import fit
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
+from spacy_structlearn.evaluation.significance import mcnemar
 from spacy_structlearn.roles.features import ADDITIONAL, FEATURES, GILDEA_JURAFSKY, ROLESET
-from training.common.labels import mcnemar, score_labels
+from training.common.labels import score_labels
 from training.papers.toutanova2006.attachment import MINIMAL_L2, n_of_d, pair_key, recounted
 from training.papers.toutanova2006.climb import climb
 from training.papers.toutanova2006.role_items import ARGUMENTS, Corpus, Items

@@ -1,0 +1,1 @@
+"""The workbench: its server, and annotation with it."""
