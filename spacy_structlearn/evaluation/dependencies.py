@@ -35,17 +35,19 @@ def attachment_score(
         None do not count. The labels of roots are equal in any case.
     subtypes: whether "nmod:poss" is another label than "nmod".
     """
-
-    def label(text: str) -> str:
-        text = text if subtypes else text.partition(":")[0] or text
-        return text.lower() if text.lower() == "root" else text
-
     counts = [0, 0, 0]
     for gold, predicted in pairs:
         for wanted, found in zip(gold, predicted, strict=True):
             if wanted is not None:
                 right = wanted[0] == found[0]
-                both = right and label(wanted[1]) == label(found[1])
+                labels = (compared_label(text, subtypes=subtypes) for text in (wanted[1], found[1]))
+                both = right and len({*labels}) == 1
                 for place, value in enumerate((True, right, both)):
                     counts[place] += value
     return AttachmentScore(*counts)
+
+
+def compared_label(label: str, *, subtypes: bool = False) -> str:
+    """Return a label as it is compared: without its subtype, unless they count."""
+    label = label if subtypes else label.partition(":")[0] or label
+    return label.lower() if label.lower() == "root" else label

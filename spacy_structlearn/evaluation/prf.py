@@ -111,7 +111,7 @@ def character_spans(
     Returns the spans in the same order, with character offsets. Spans of only white space are
     omitted. Raises StructlearnError for a span that is empty or goes beyond the tokens.
     """
-    offsets = [0, *accumulate(len(_letters(word)) for word in words)]
+    offsets = letter_offsets(words)
     converted: list[tuple[L, int, int]] = []
     for label, start, end in spans:
         if not 0 <= start < end <= len(words):
@@ -121,9 +121,14 @@ def character_spans(
     return converted
 
 
-def _letters(text: str) -> str:
+def letters(text: str) -> str:
     """Remove white space from a text."""
     return "".join(text.split())
+
+
+def letter_offsets(words: Iterable[str]) -> list[int]:
+    """Return where each of n words begins, not counting white space, and the end (n + 1)."""
+    return [0, *accumulate(len(letters(word)) for word in words)]
 
 
 def check_numbers(gold: Sequence, predicted: Sequence, what: str) -> None:
@@ -139,7 +144,7 @@ def check_documents(gold: Sequence[tuple], predicted: Sequence[tuple]) -> None:
     """
     check_numbers(gold, predicted, "documents")
     for number, pair in enumerate(zip(gold, predicted, strict=True), 1):
-        wanted, given = (_letters("".join(document[0])) for document in pair)
+        wanted, given = (letters("".join(document[0])) for document in pair)
         if wanted != given:
             pairs = enumerate(zip(wanted, given, strict=False))
             at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(given)))
