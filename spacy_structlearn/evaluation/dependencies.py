@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 Arc = tuple[int, str]
@@ -35,13 +36,13 @@ def attachment_score(
         None do not count. The labels of roots are equal in any case.
     subtypes: whether "nmod:poss" is another label than "nmod".
     """
+    label = partial(compared_label, subtypes=subtypes)
     counts = [0, 0, 0]
     for gold, predicted in pairs:
         for wanted, found in zip(gold, predicted, strict=True):
             if wanted is not None:
                 right = wanted[0] == found[0]
-                labels = (compared_label(text, subtypes=subtypes) for text in (wanted[1], found[1]))
-                both = right and len({*labels}) == 1
+                both = right and label(wanted[1]) == label(found[1])
                 for place, value in enumerate((True, right, both)):
                     counts[place] += value
     return AttachmentScore(*counts)
