@@ -43,8 +43,7 @@ def attachment_score(
             if wanted is not None:
                 right = wanted[0] == found[0]
                 both = right and label(wanted[1]) == label(found[1])
-                for place, value in enumerate((True, right, both)):
-                    counts[place] += value
+                counts = [n + m for n, m in zip(counts, (True, right, both), strict=True)]
     return AttachmentScore(*counts)
 
 

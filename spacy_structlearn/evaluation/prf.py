@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from ..errors import StructlearnError
 
 Span = tuple[str, int, int]
+Spans = Sequence[Iterable[tuple[str, Any, Any]]]
 L = TypeVar("L")
 
 
@@ -65,10 +66,7 @@ def span_score(correct: Counter[str], predicted: Counter[str], gold: Counter[str
     return SpanScore(correct.total(), predicted.total(), gold.total(), per_label)
 
 
-def score_spans(
-    gold_docs: Sequence[Iterable[tuple[str, Any, Any]]],
-    predicted_docs: Sequence[Iterable[tuple[str, Any, Any]]],
-) -> SpanScore:
+def score_spans(gold_docs: Spans, predicted_docs: Spans) -> SpanScore:
     """Score predicted spans against gold ones.
 
     Each document is a multiset of (label, start, end). A span that occurs m times in the gold
