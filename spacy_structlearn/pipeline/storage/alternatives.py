@@ -119,14 +119,20 @@ def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
     tags = [tag for parse in parses for tag in parse.tags]
     words = coded_ids(docs, rows.columns[:, 0])
     if len(without):
-        own = DocTrees(docs, whole=True).brackets
-        bounds = np.searchsorted(own.starts, rows.offsets)
-        kept = ranges(bounds[without], np.diff(bounds)[without])
-        moved = np.repeat(begins[len(trees) : -1] - rows.offsets[without], np.diff(bounds)[without])
+        # Only of the Docs that have such sentences.
+        of_docs = np.repeat(np.arange(len(docs)), np.diff(rows.docs))
+        wanted = np.unique(of_docs[without])
+        read = DocTrees([docs[i] for i in wanted.tolist()], whole=True)
+        own, offsets = read.brackets, read.rows.offsets
+        places = np.searchsorted(np.flatnonzero(np.isin(of_docs, wanted)), without)
+        bounds = np.searchsorted(own.starts, offsets)
+        counts = np.diff(bounds)[places]
+        kept = ranges(bounds[places], counts)
+        moved = np.repeat(begins[len(trees) : -1] - offsets[places], counts)
         starts = np.append(starts, own.starts[kept] + moved)
         ends = np.append(ends, own.ends[kept] + moved)
         labels += own.labels.at(kept)
-        tags += own.tags.at(origins[len(tags) :])
+        tags += own.tags.at(ranges(offsets[places], sizes[without]))
     brackets = Brackets(
         words.at(origins), Coded.of(tags), sizes[sentences], Coded.of(labels), starts, ends
     )

@@ -20,7 +20,7 @@ from spacy.attrs import DEP, HEAD, IS_SPACE, SENT_START
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ...arrays import Coded
+from ...arrays import Coded, cumulative
 from ...classification.calibration import fit_pool, pooled
 from ...classification.features import ClassificationData, Table
 from ...dependencies.arcs import LEAST, MOST_WORDS, Arcs, best_trees, pooled_arcs, summed
@@ -64,6 +64,7 @@ DEFAULT_MODEL = {
 ROOT = "ROOT"  # spaCy's label of the root
 SPACE = "dep"  # and of white space
 ARCS = "arcs"  # what the site scorer scores
+TOGETHER = 8192  # words, whose features fit into a processor's cache
 
 extensions.register()
 
@@ -95,8 +96,8 @@ class Reading(NamedTuple):
     words: their tokens. heads: tokens. labels: the labels of the arcs. probabilities: of the heads.
     """
 
-    words: list[int]
-    heads: list[int]
+    words: NDArray[np.int64]
+    heads: NDArray[np.int64]
     labels: Coded
     probabilities: NDArray[np.float64]
 
@@ -227,13 +228,18 @@ class TreeDependencies(BatchTrainable):
 
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[Reading]:
-        """Predict the dependencies of each Doc; the trees of all Docs are read together.
+        """Predict the dependencies of each Doc; the trees of many Docs are read together.
 
         Raises StructlearnError for a Doc without constituents or without tags.
         """
         self.require_parameters()
         for doc in docs:
             self._check(doc)
+        begins = cumulative(np.array([*map(len, docs)], dtype=np.int64))[:-1]
+        bounds = [*np.unique(begins // TOGETHER, return_index=True)[1].tolist(), len(docs)]
+        return [reading for b, e in pairwise(bounds) for reading in self._predict(docs[b:e])]
+
+    def _predict(self, docs: Sequence[Doc]) -> list[Reading]:
         trees, possible, arcs, others = self._find(docs)
         origins = trees.origins
         if others is not None:
@@ -248,7 +254,10 @@ class TreeDependencies(BatchTrainable):
         probabilities = arcs.weights[rows].clip(LEAST, 1.0)
         if self.cfg["calibration"] is not None and len(rows):
             probabilities = pooled(probabilities[:, None], self.cfg["calibration"])
-        return self._readings(docs, trees.rows, heads, labels, probabilities)
+        positions, ends = trees.rows.positions, trees.rows.offsets[trees.rows.docs].tolist()
+        columns = positions, positions[heads], labels, probabilities
+        own = (slice(begin, end) for begin, end in pairwise(ends))
+        return [Reading(*(c.at(x) if c is labels else c[x] for c in columns)) for x in own]
 
     def _find(self, docs: Sequence[Doc]) -> _Found:
         """Find the possible arcs of Docs."""
@@ -302,16 +311,6 @@ class TreeDependencies(BatchTrainable):
         found = classifier.predict_proba(_table(columns, names, firsts))
         return found[numbers, classifier.labels.index(YES)]
 
-    def _readings(
-        self, docs: Sequence[Doc], tokens: Any, heads: NDArray, labels: Coded, probs: NDArray
-    ) -> list[Reading]:
-        ends = tokens.offsets[tokens.docs].tolist()
-        positions, of_heads = tokens.positions.tolist(), tokens.positions[heads].tolist()
-        return [
-            Reading(positions[b:e], of_heads[b:e], labels.at(slice(b, e)), probs[b:e])
-            for b, e in pairwise(ends)
-        ]
-
     def _check(self, doc: Doc) -> None:
         """Raise StructlearnError for a Doc without trees, or without tags."""
         missing = missing_for_trees(doc)
@@ -325,31 +324,37 @@ class TreeDependencies(BatchTrainable):
         White space depends on the token before it, and at the beginning of a sentence on the first
         word; where there is no word, on itself.
         """
+        if not docs:
+            return
         # A Doc may have another vocab, with the same ids.
         for strings in {id(doc.vocab): doc.vocab.strings for doc in docs}.values():
             ids = {label: strings.add(label) for label in (SPACE, ROOT, *self.labels)}
-        for doc, reading in zip(docs, readings, strict=True):
-            words = reading.words
-            of_texts = np.array([ids[text] for text in reading.labels.texts[:-1]], np.uint64)
-            own = of_texts[reading.labels.codes]
-            scores = np.asarray(reading.probabilities, dtype=np.float32)
-            spans = zip(own.tolist(), words, [i + 1 for i in words], strict=True)
-            set_spans(doc, DEPENDENCIES, spans, scores)
-            if not len(doc):
-                continue
-            tokens, heads = np.arange(len(doc)), np.arange(len(doc))
-            if len(words) < len(doc):
-                begins: Any = doc.to_array(SENT_START) == 1
-                begins[0] = True
-                starts = np.append(np.flatnonzero(begins), len(doc))
-                found = np.append(words, len(doc))[np.searchsorted(words, starts[:-1])]
-                firsts = np.where(found < starts[1:], found, starts[:-1])[np.cumsum(begins) - 1]
-                heads = np.where(tokens > firsts, tokens - 1, firsts)
-            labels = np.full(len(doc), ids[SPACE], dtype=np.uint64)
-            heads[words], labels[words] = reading.heads, own
-            labels[heads == tokens] = ids[ROOT]
-            columns: Any = np.stack([(heads - tokens).view(np.uint64), labels], axis=1)
-            doc.from_array([HEAD, DEP], columns)
+        # Readings of one call share their texts.
+        shared = {id(reading.labels.texts): reading.labels.texts[:-1] for reading in readings}
+        of_texts = {key: np.array([ids[x] for x in own], np.uint64) for key, own in shared.items()}
+        kinds = [of_texts[id(reading.labels.texts)][reading.labels.codes] for reading in readings]
+        for doc, (words, *_, probabilities), own in zip(docs, readings, kinds, strict=True):
+            spans = zip(own.tolist(), words.tolist(), (words + 1).tolist(), strict=True)
+            set_spans(doc, DEPENDENCIES, spans, np.asarray(probabilities, dtype=np.float32))
+        # All at once, because operations on few tokens are slow.
+        bounds = cumulative(np.array([*map(len, docs)], dtype=np.int64))
+        begins: Any = np.concatenate([doc.to_array(SENT_START) for doc in docs]) == 1
+        begins[bounds[:-1][np.diff(bounds) > 0]] = True
+        firsts = list(zip(bounds.tolist(), readings, strict=False))
+        words = np.concatenate([first + reading.words for first, reading in firsts])
+        n, tokens = len(begins), np.arange(len(begins))
+        starts = np.append(np.flatnonzero(begins), n)
+        found = np.append(words, n)[np.searchsorted(words, starts[:-1])]
+        of_spaces = np.where(found < starts[1:], found, starts[:-1])[np.cumsum(begins) - 1]
+        heads = np.where(tokens > of_spaces, tokens - 1, of_spaces)
+        labels = np.full(n, ids[SPACE], dtype=np.uint64)
+        heads[words] = np.concatenate([first + reading.heads for first, reading in firsts])
+        labels[words] = np.concatenate(kinds)
+        labels[heads == tokens] = ids[ROOT]
+        columns: Any = np.stack([(heads - tokens).view(np.uint64), labels], axis=1)
+        for doc, (begin, end) in zip(docs, pairwise(bounds.tolist()), strict=True):
+            if end > begin:
+                doc.from_array([HEAD, DEP], columns[begin:end])
 
 
 def _parsed(example: Example) -> Doc:
@@ -361,7 +366,7 @@ def _parsed(example: Example) -> Doc:
 
 def _table(columns: Columns, names: Iterable[str] | None = None, rows: Any = slice(None)) -> Table:
     names = tuple(columns if names is None else names)
-    return Table(names, np.stack([columns[name][rows] for name in names], axis=1))
+    return Table(names, np.stack([columns[name][rows] for name in names]).T)
 
 
 make_tree_dependencies = factory(

@@ -123,7 +123,8 @@ def predicate_scores(
         return
     cdef uint64_t[::1] keys = np.empty(BLOCK * n_templates, dtype=np.uint64)
     cdef int32_t[::1] rows = np.empty(BLOCK * n_templates, dtype=np.int32)
-    cdef Py_ssize_t n_tokens
+    cdef Py_ssize_t n_tokens, hits
+    cdef Py_ssize_t[BLOCK] own
     with nogil:
         s = 0
         block = -BLOCK
@@ -142,13 +143,18 @@ def predicate_scores(
             for j in range(n_tokens * n_templates):
                 rows[j] = index.buckets[keys[j] >> index.shift]
                 PREFETCH(&index.known[0] + rows[j])
-            for j in range(n_tokens * n_templates):
-                rows[j] = index.row(keys[j], rows[j])
-                if rows[j] >= 0:
+            # Without branches, which could not be predicted, the known ones of each token.
+            for t in range(n_tokens):
+                hits = t * n_templates
+                for j in range(t * n_templates, (t + 1) * n_templates):
+                    rows[hits] = index.row(keys[j], rows[j])
+                    hits += rows[hits] >= 0
+                own[t] = hits - t * n_templates
+                for j in range(t * n_templates, hits):
                     PREFETCH(&weights[rows[j], 0])
-            for t in range(block, block + n_tokens):
-                j = (t - block) * n_templates
-                _add_rows(&rows[j], n_templates, width, &weights[0, 0], &out[t, 0])
+            for t in range(n_tokens):
+                j = t * n_templates
+                _add_rows(&rows[j], own[t], width, &weights[0, 0], &out[block + t, 0])
 
 
 cdef inline void _add_rows(
@@ -158,7 +164,6 @@ cdef inline void _add_rows(
     cdef Py_ssize_t k, c
     cdef const real* row
     for k in range(n_rows):
-        if rows[k] >= 0:
-            row = weights + rows[k] * width
-            for c in range(width):
-                out[c] += <sum_of_reals>row[c]
+        row = weights + rows[k] * width
+        for c in range(width):
+            out[c] += <sum_of_reals>row[c]
