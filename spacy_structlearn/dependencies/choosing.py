@@ -111,11 +111,10 @@ def pairs_of(phrases: PhraseTrees, head: Numbers) -> tuple[NDArray[np.int64], ND
     places, sisters = phrases.pairs
     others = np.arange(len(main))
     far = others[(others != main) & (np.abs(others - main) > phrases.window)]
-    places, sisters = np.append(places, far), np.append(sisters, main[far])
+    at = np.searchsorted(places * len(main) + sisters, far * len(main) + main[far])
+    places, sisters = np.insert(places, at, far), np.insert(sisters, at, main[far])
     kept = main[places] != places
-    places, sisters = places[kept], sisters[kept]
-    order = np.argsort(places * len(main) + sisters)
-    return places[order], sisters[order]
+    return places[kept], sisters[kept]
 
 
 def _odds(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

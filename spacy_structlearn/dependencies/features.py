@@ -162,12 +162,13 @@ class Choices:
         places = np.where(p.sizes[of] > number, p.firsts[of] + number, -1)
         return self.label[places]
 
-    def _near(self, places: Numbers, distance: int, column: NDArray) -> Column:
-        """Get the value of the sister at a distance to each child; 1 and 2 for the edges.
-        column: by places, padded."""
-        rank, size = self.rank[places] + distance, self.size[places]
-        value = column[np.where((rank >= 0) & (rank < size), places + distance, -1)]
-        return np.where(rank < 0, _BEGIN, np.where(rank >= size, _END, value))
+    def _near(self, places: Numbers, distance: int, *columns: NDArray) -> list[Column]:
+        """Get the values of the sister at a distance to each child; 1 and 2 for the edges.
+        columns: by places, padded."""
+        rank = self.rank[places] + distance
+        inside = (rank >= 0) & (rank < self.size[places])
+        near, edge = np.where(inside, places + distance, -1), np.where(rank < 0, _BEGIN, _END)
+        return [np.where(inside, column[near], edge) for column in columns]
 
     def heads(self) -> Columns:
         """Return the features of all children: whether each is the head child."""
@@ -194,6 +195,8 @@ class Choices:
         det[above[self._is(p.tops[kids], frozenset({"DT", "PRP$"}))]] = True
         after = self.tags[np.minimum(last + 1, len(self.tags) - 1)]
         same_tree = self._same_tree(above, last + 1)
+        prev, t_prev, w_prev = self._near(places, -1, self.label, tags, words)
+        following, t_next, w_next = self._near(places, 1, self.label, tags, words)
         return {
             "q": _joined(low, label),
             "p": low,
@@ -204,10 +207,10 @@ class Choices:
             "w": words[:-1],
             "i": _small(self.rank),
             "place": _small(left * 4 + right),
-            "prev": self._near(places, -1, self.label),
-            "prev2": self._near(places, -2, self.label),
-            "next": self._near(places, 1, self.label),
-            "next2": self._near(places, 2, self.label),
+            "prev": prev,
+            "prev2": self._near(places, -2, self.label)[0],
+            "next": following,
+            "next2": self._near(places, 2, self.label)[0],
             "ends": _small(ends),
             "cc": _small(cc),
             "seq": self.seq[above],
@@ -216,10 +219,10 @@ class Choices:
             "v": self.verb_word[above],
             "is_v": _small(self.verb[above] == places),
             "be": _small(self.is_copular[above]),
-            "t_prev": self._near(places, -1, tags),
-            "t_next": self._near(places, 1, tags),
-            "w_prev": self._near(places, -1, words),
-            "w_next": self._near(places, 1, words),
+            "t_prev": t_prev,
+            "t_next": t_next,
+            "w_prev": w_prev,
+            "w_next": w_next,
             "low": self.lows[kids],
             "below": self.below[kids],
             "below1": self.below1[kids],
@@ -310,10 +313,10 @@ class Choices:
             "between": self._between(places, sisters),
             "cc": _small(cc),
             "hs": _small(head > places),
-            "prev": self._near(places, -1, self.label),
-            "next": self._near(places, 1, self.label),
-            "prev2": self._near(sisters, -1, self.label),
-            "next2": self._near(sisters, 1, self.label),
+            "prev": self._near(places, -1, self.label)[0],
+            "next": self._near(places, 1, self.label)[0],
+            "prev2": self._near(sisters, -1, self.label)[0],
+            "next2": self._near(sisters, 1, self.label)[0],
             "same": _small(same),
             "k": _small(np.minimum(self.size[places], 6)),
             "rank": _small(np.minimum(rank, 4)),
@@ -386,8 +389,8 @@ class Choices:
             "w": self.words[own],
             "w2": self.words[other],
             "is_h": _small(sisters == head),
-            "prev": self._near(places, -1, self.label),
-            "next": self._near(places, 1, self.label),
+            "prev": self._near(places, -1, self.label)[0],
+            "next": self._near(places, 1, self.label)[0],
             "first": self.words[begins],
             "second": np.where(begins < lasts, self.words[begins + 1], _NONE),
             "last": self.words[lasts],
@@ -436,4 +439,4 @@ def _padded(values: NDArray) -> NDArray:
 
 
 def _small(values: NDArray) -> Column:
-    return np.asarray(values).astype(np.int64).astype(np.uint64)
+    return np.asarray(values, dtype=np.int64).view(np.uint64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -111,12 +112,11 @@ def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
     origins = ranges(rows.offsets[sentences], sizes[sentences])
     counts = [len(parse.labels) for parse in parses]
     shifts = np.repeat(begins[: len(trees)], counts)
-    starts, ends = (
-        np.array([i for parse in parses for i in getattr(parse, name)], dtype=np.int64) + shifts
-        for name in ("starts", "ends")
+    starts, ends, labels, tags = (
+        [*chain.from_iterable(map(attrgetter(name), parses))]
+        for name in ("starts", "ends", "labels", "tags")
     )
-    labels = [label for parse in parses for label in parse.labels]
-    tags = [tag for parse in parses for tag in parse.tags]
+    starts, ends = (np.array(bounds, dtype=np.int64) + shifts for bounds in (starts, ends))
     words = coded_ids(docs, rows.columns[:, 0])
     if len(without):
         # Only of the Docs that have such sentences.
