@@ -7,7 +7,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline.storage.alternatives import several_trees
+from spacy_structlearn.pipeline.storage.alternatives import set_alternatives, several_trees
 from training.benchmarks.dependencies import is_tree
 
 LISTED = components.COMPONENTS["tree_dependencies Stages"]
@@ -62,6 +62,15 @@ def test_probable_trees_change_the_probabilities(nlp, monkeypatch):
     stored = Doc(nlp.vocab).from_bytes(doc.to_bytes())
     assert len(several_trees([stored]).weights) == n
     assert [t._.dep_prob for t in doc] != [t._.dep_prob for t in alone]
+
+
+def test_docs_are_read_as_if_alone(nlp, component, monkeypatch):
+    nlp.get_pipe("constituency_parser").probable_trees = 5
+    docs = [nlp(text) for text in (TEXT, "", "\n", "dog", TEXT, TEXT.lower())]
+    set_alternatives(docs[4], {})
+    wanted = [arcs(component(doc)) for doc in docs]
+    monkeypatch.setattr(f"{type(component).__module__}.TOGETHER", 20)
+    assert [*map(arcs, component.pipe(docs))] == wanted
 
 
 def test_predictions_are_stored(nlp):

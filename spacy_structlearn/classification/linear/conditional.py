@@ -338,8 +338,6 @@ def base_scores(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Subtract the log-sum-exp of each row from its scores, float64 (n, n_labels)."""
-    if not scores.size:
-        return scores
     # Sums over few columns are faster one column after another.
     columns = np.ascontiguousarray(scores.T) if scores.shape[1] < 8 else scores.T
     columns = columns - columns.max(axis=0)

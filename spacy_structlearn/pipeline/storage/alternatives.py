@@ -110,18 +110,15 @@ def several_trees(docs: Sequence[Doc]) -> SeveralTrees:
     sentences = np.append(sentences, without)
     begins = cumulative(sizes[sentences])
     origins = ranges(rows.offsets[sentences], sizes[sentences])
-    counts = [len(parse.labels) for parse in parses]
-    shifts = np.repeat(begins[: len(trees)], counts)
-    starts, ends, labels, tags = (
-        [*chain.from_iterable(map(attrgetter(name), parses))]
-        for name in ("starts", "ends", "labels", "tags")
-    )
-    starts, ends = (np.array(bounds, dtype=np.int64) + shifts for bounds in (starts, ends))
+    shifts = np.repeat(begins[: len(trees)], [len(parse.labels) for parse in parses])
+    names = "starts", "ends", "labels", "tags"
+    every = {name: [*chain.from_iterable(map(attrgetter(name), parses))] for name in names}
+    starts, ends = (np.array(every[name], dtype=np.int64) + shifts for name in names[:2])
+    labels, tags = every["labels"], every["tags"]
     words = coded_ids(docs, rows.columns[:, 0])
     if len(without):
-        # Only of the Docs that have such sentences.
         of_docs = np.repeat(np.arange(len(docs)), np.diff(rows.docs))
-        wanted = np.unique(of_docs[without])
+        wanted = np.unique(of_docs[without])  # only of Docs that have such sentences
         read = DocTrees([docs[i] for i in wanted.tolist()], whole=True)
         own, offsets = read.brackets, read.rows.offsets
         places = np.searchsorted(np.flatnonzero(np.isin(of_docs, wanted)), without)

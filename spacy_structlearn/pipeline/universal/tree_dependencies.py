@@ -35,13 +35,7 @@ from ...learning.settings import setting
 from ...trees.heads import COLLINS, HeadRules
 from ...trees.nodes import Brackets
 from .. import extensions
-from ..doc_arrays import (
-    gold_trees,
-    has_gold_tokens,
-    is_tagged,
-    missing_for_trees,
-    read_vectors,
-)
+from ..doc_arrays import gold_trees, has_gold_tokens, is_tagged, missing_for_trees, read_vectors
 from ..extensions import set_spans
 from ..scorers import dependency_score
 from ..storage.alternatives import SeveralTrees, several_trees
@@ -255,9 +249,8 @@ class TreeDependencies(BatchTrainable):
         if self.cfg["calibration"] is not None and len(rows):
             probabilities = pooled(probabilities[:, None], self.cfg["calibration"])
         positions, ends = trees.rows.positions, trees.rows.offsets[trees.rows.docs].tolist()
-        columns = positions, positions[heads], labels, probabilities
-        own = (slice(begin, end) for begin, end in pairwise(ends))
-        return [Reading(*(c.at(x) if c is labels else c[x] for c in columns)) for x in own]
+        own, of_heads = [slice(b, e) for b, e in pairwise(ends)], positions[heads]
+        return [Reading(positions[x], of_heads[x], labels.at(x), probabilities[x]) for x in own]
 
     def _find(self, docs: Sequence[Doc]) -> _Found:
         """Find the possible arcs of Docs."""

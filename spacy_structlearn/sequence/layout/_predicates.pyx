@@ -153,17 +153,21 @@ def predicate_scores(
                 for j in range(t * n_templates, hits):
                     PREFETCH(&weights[rows[j], 0])
             for t in range(n_tokens):
-                j = t * n_templates
-                _add_rows(&rows[j], own[t], width, &weights[0, 0], &out[block + t, 0])
+                _add_rows(&rows[t * n_templates], own[t], width, &weights[0, 0], &out[block + t, 0])
 
 
 cdef inline void _add_rows(
-    const int32_t* rows, Py_ssize_t n_rows, Py_ssize_t width, const real* weights,
-    sum_of_reals* out
+    const int32_t* rows, Py_ssize_t n_rows, Py_ssize_t width, const real* weights, sum_of_reals* out
 ) noexcept nogil:
     cdef Py_ssize_t k, c
-    cdef const real* row
-    for k in range(n_rows):
+    cdef const real *row, *second, *third, *fourth
+    for k in range(0, n_rows - 3, 4):  # in the same order, with fewer stores
+        row, second = weights + rows[k] * width, weights + rows[k + 1] * width
+        third, fourth = weights + rows[k + 2] * width, weights + rows[k + 3] * width
+        for c in range(width):
+            out[c] = out[c] + <sum_of_reals>row[c] + <sum_of_reals>second[c] \
+                + <sum_of_reals>third[c] + <sum_of_reals>fourth[c]
+    for k in range(n_rows - n_rows % 4, n_rows):
         row = weights + rows[k] * width
         for c in range(width):
             out[c] += <sum_of_reals>row[c]
