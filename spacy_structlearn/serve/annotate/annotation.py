@@ -51,6 +51,7 @@ class State:
             self.apply(record)
 
     def apply(self, record: Record) -> None:
+        """Apply a record, which `Annotation` has checked before it wrote it."""
         does, item = record["do"], self.items[record["id"]] if "id" in record else None
         if does == "queue":
             self.order += [self._add(**row).id for row in record["items"]]

@@ -1,6 +1,7 @@
 """Learn now: adaptation in a process of its own, and its scores on corrections held out.
 
-It is what `structlearn adapt` does with the same DocBin.
+It is what `structlearn adapt` does with the same DocBin. The weights are the same, too, as long as
+both have as many threads of BLAS (OMP_NUM_THREADS), on which sums depend.
 """
 
 from __future__ import annotations
