@@ -71,6 +71,12 @@ def blocks(path: Path) -> Iterator[Block]:
             yield Block(page.count("\n", 0, block.start()) + 1, block[1], block[2], output)
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
 def commands(text: str) -> list[list[str]]:
     """The commands of a block, as their words."""
     lines = text.replace("\\\n", " ").splitlines()
@@ -264,8 +270,16 @@ def test_links_lead_somewhere(page):
         found = (page.parent / path).resolve() if path else page
         assert found.exists(), target
         if anchor:
-            headings = re.findall(r"^#+ (.*)$", found.read_text(encoding="utf8"), re.MULTILINE)
-            assert anchor in {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
+            assert anchor in anchors(found), target
+
+
+def test_questions_of_users_have_answers():
+    """Each names a page and a heading, from the root of the repository."""
+    text = (ROOT / "training" / "benchmarks" / "usability" / "questions.md").read_text("utf8")
+    answers = re.findall(r"^\d+\. .+\[.+?\]\((.+?)#(.+?)\)$", text, re.MULTILINE)
+    assert len(answers) == len(re.findall(r"^\d+\.", text, re.MULTILINE)) == 40
+    for page, anchor in answers:
+        assert anchor in anchors(ROOT / page), f"{page}#{anchor}"
 
 
 def test_the_contents_lead_to_every_guide():

@@ -48,7 +48,7 @@ LIMITS = {
     "spacy_structlearn/serve": 2_080,
     "spacy_structlearn/trees": 1_440,
     "spacy_structlearn/words": 1_090,
-    "tests": 3_310,
+    "tests": 3_320,
     "tests/attachment": 530,
     "tests/classification": 1_740,
     "tests/cli": 2_980,

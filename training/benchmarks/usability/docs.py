@@ -22,7 +22,7 @@ from training.site.build import build, public_objects
 
 QUESTIONS = Path(__file__).with_name("questions.md")
 SOURCES = {"a": "href", "img": "src", "link": "href", "script": "src"}
-QUESTION = re.compile(r"^\d+\. (.+?) \[.+?\]\((.+?)(?:#(.+?))?\)$", re.MULTILINE)
+QUESTION = re.compile(r"^\d+\. (.+?) \[.+?\]\((.+?)#(.+?)\)$", re.MULTILINE)
 
 
 class Page(HTMLParser):
@@ -88,7 +88,7 @@ def unanswered(site: Path, pages: dict[Path, Page]) -> Iterator[str]:
     """Yield the questions whose page or heading is not there."""
     for question, page, heading in questions():
         path = site / page.removesuffix("README.md").removesuffix(".md") / "index.html"
-        if path not in pages or (heading and heading not in pages[path].anchors):
+        if path not in pages or heading not in pages[path].anchors:
             yield question
 
 
