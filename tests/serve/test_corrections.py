@@ -48,6 +48,21 @@ def test_what_no_tree_meets_is_made(annotation):
     assert Gold.of(annotation.get(0)).tree.tags()[0] == "QQ"
 
 
+def test_alone(annotation):
+    before = annotation.act(0, {"do": "tag", "word": 5, "tag": "QQ"})
+    new = {"do": "phrase", "start": 1, "end": 4, "label": "NEW", "alone": True}
+    found = annotation.act(0, new)
+    assert {*found["brackets"]} ^ {*before["brackets"]} == {("NEW", 1, 4)}
+    assert found["tags"] == before["tags"]
+    found = annotation.act(0, {"do": "no_phrase", "start": 0, "end": 8})
+    assert {*found["brackets"]} ^ {*before["brackets"]} == {("NEW", 1, 4), ("S", 0, 8)}
+    found = annotation.act(0, {"do": "role", "predicate": 1, "start": 2, "end": 4, "label": None})
+    assert ("ARG1", 2, 4) not in found["frames"][0][2]
+    annotation.undo(0)
+    annotation.undo(0)
+    assert {*annotation.undo(0)["brackets"]} == {*before["brackets"]}
+
+
 def test_tags(annotation):
     found = annotation.act(1, {"do": "tag", "word": 8, "tag": "VBD"})
     assert (found["tags"][8], found["made"]) == ("VBD", [])

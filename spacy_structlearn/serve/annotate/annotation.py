@@ -178,7 +178,8 @@ class Annotation:
 
         An accepted or skipped sentence is open again. The actions ("do", and fields over words):
         phrase: `start` to `end` is a phrase with `label` (and not with the label `instead`);
-        no_phrase: it is none, or none with `label`; tag: `word` has the tag `tag`; attach: the
+        no_phrase: it is none, or none with `label`; with `alone`, both change nothing else, and no
+        later action does, until this is undone; tag: `word` has the tag `tag`; attach: the
         phrase `start` to `end` belongs to the word `head`; role: it has the role `label` (null:
         none) of the word `predicate`; predicate: `word` is one, with `roleset`, or, if `keep` is
         false, is none; chunk: `start` to `end` is a chunk, or none if `keep` is false; split: a
@@ -199,6 +200,8 @@ class Annotation:
             if place[0] <= place[2] < place[1]:
                 self._refuse(id, "a phrase cannot belong to a word of its own")
             action["joined"] = joined(self._now(item, item.actions).doc, *place)
+        if action.get("alone"):
+            action["tree"] = self._now(item, item.actions).gold._asdict()
         self._now(item, [*item.actions, action])
         self._write({"do": "act", "id": id, "action": action})
         return self.get(id)

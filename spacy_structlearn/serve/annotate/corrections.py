@@ -25,13 +25,14 @@ from ...pipeline.readers import with_norms
 from ...pipeline.sentence_splitter import SentenceSplitter
 from ...pipeline.srl_labeler import SRLLabeler
 from ...trees.chunks import base_noun_phrases
-from .formats import Gold, golds_of
+from .formats import Gold, doc_of, golds_of
 
 Action = dict[str, Any]
 SPAN = {"start": "start", "end": "end"}
+ALONE = {"alone": "flag"}
 KINDS: dict[str, dict[str, str]] = {
-    "phrase": SPAN | {"label": "label", "instead": "label or null"},
-    "no_phrase": SPAN | {"label": "label or null"},
+    "phrase": SPAN | ALONE | {"label": "label", "instead": "label or null"},
+    "no_phrase": SPAN | ALONE | {"label": "label or null"},
     "tag": {"word": "word", "tag": "label"},
     "attach": SPAN | {"head": "word"},
     "role": SPAN | {"predicate": "word", "label": "label or null"},
@@ -63,7 +64,8 @@ def checked(action: Mapping[str, Any], n: int) -> Action:
     fields = KINDS.get(does) if isinstance(does, str) else None
     if fields is None:
         raise StructlearnError("SL271", what=what, problem=f'"do" is one of {", ".join(KINDS)}')
-    made = {name: action.get(name, kind == "flag" or None) for name, kind in fields.items()}
+    made = {name: action.get(name, name == "keep" or None) for name in fields}
+    made |= {"alone": made.get("alone") or False} if "alone" in made else {}
     if (
         action.keys() - {"do", *made}
         or not all(valid(kind, made[name]) for name, kind in fields.items())
@@ -178,8 +180,14 @@ class Corrector:
     def corrected(self, gold: Gold, actions: Sequence[Action], made: Collection[int]) -> Corrected:
         """Parse the words of a sentence under actions. made: the numbers of those before the last
         one that no tree meets, as far as they are known."""
-        n = len(gold.words)
+        n, numbers = len(gold.words), range(len(actions))
         groups = [wishes_of(action, n) for action in actions]
+        if first := [number for number in numbers if "tree" in actions[number]]:
+            # From here on the tree is changed, not parsed.
+            tree, unmet = Gold.of(actions[first[0]]["tree"]), {*numbers[first[0] :]}
+            doc = doc_of(self.nlp.vocab, [tree])
+            doc.spans[CONSTITUENTS].attrs["scores"] = np.ones(len(tree.brackets), np.float32)
+            return self._annotated(gold, doc, groups, unmet, actions)
         last = len(groups) - 1
         for unmet in (set(made), {*made, last} & set(range(len(groups)))):
             doc, met = self._parsed(gold, groups, unmet)
@@ -191,6 +199,17 @@ class Corrector:
                 if self._parsed(gold, groups, unmet - {number})[1]:
                     unmet.remove(number)
             doc, _ = self._parsed(gold, groups, unmet)
+        return self._annotated(gold, doc, groups, unmet, actions)
+
+    def _annotated(
+        self,
+        gold: Gold,
+        doc: Doc,
+        groups: Sequence[Sequence[Wish]],
+        unmet: set[int],
+        actions: Sequence[Action],
+    ) -> Corrected:
+        """Add what the tree does not say yet, and the other layers."""
         self._make_true(doc, _settled(groups, unmet, of_unmet=True))
         for labeler in self._labelers:
             doc = labeler(doc)

@@ -1,7 +1,8 @@
 """A simulated annotator, who knows the gold trees and corrects by the actions of the workbench.
 
 They take the largest bracket that is missing, with its label, or else one that is wrong, until the
-tree is the gold one. Tags are not corrected. All conditions begin with the same gold tokens.
+tree is the gold one. When the tree is no better after an action, the others change nothing else.
+Tags are not corrected. All conditions begin with the same gold tokens.
 
 actions_per_sentence.DOMAIN.ours     actions until the tree is the gold one; craft, wsj: the first
                           sentences of dev drawn at random, of at most LONGEST words
@@ -108,12 +109,16 @@ def corrected(corrector: Corrector, tree: Tree) -> tuple[list[Action], list[floa
     bare, gold = Gold(words, [True] * len(words)), Counter(tree.spans()[1:])
     done: list[Action] = []
     seconds: list[float] = []
-    found = corrector.corrected(bare, done, ())
+    found, alone = corrector.corrected(bare, done, ()), False
     while len(done) < MOST and (action := next_action(Counter(found.gold.brackets), gold)):
-        done.append(checked(action, len(words)))
+        wrong = edits(Counter(found.gold.brackets), gold)
+        done.append(checked(action | {"alone": alone}, len(words)))
+        if alone:
+            done[-1]["tree"] = found.gold._asdict()
         began = process_time()
         found = corrector.corrected(bare, done, found.made)
         seconds.append(process_time() - began)
+        alone |= edits(Counter(found.gold.brackets), gold) >= wrong
     return done, seconds
 
 
@@ -126,7 +131,9 @@ def next_action(found: Counter[Bracket], gold: Counter[Bracket]) -> Action | Non
         span = {"start": start, "end": end, "label": label}
         return {"do": "phrase", **span, "instead": instead[0] if instead else None}
     for label, start, end in wrong:
-        return {"do": "no_phrase", "start": start, "end": end, "label": label}
+        is_one = any(own[1:] == (start, end) for own in gold)
+        only = {"label": label if is_one else None}
+        return {"do": "no_phrase", "start": start, "end": end, **only}
     return None
 
 
