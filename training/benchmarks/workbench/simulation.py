@@ -12,8 +12,8 @@ actions_per_sentence.DOMAIN.parse    one for each such bracket of the best tree
 actions_per_sentence.DOMAIN.hand     one for each bracket of the gold tree
 actions_per_sentence.DOMAIN.to_k_best, .to_hand   ours by these
 actions_per_sentence.DOMAIN.missed   sentences that were not the gold tree after MOST actions
-reparse_ms.p95            milliseconds of process time of an action on sentences of about 40 words
-                          (CRAFT), with frames; median; sentences, actions: how many
+reparse_ms.p95            milliseconds of process time of an action that parses a sentence of about 40
+                          words (CRAFT) again, with frames; median; sentences, actions: how many
 active.N.ORDER.f          F1 on CRAFT's dev after N sentences in this order, of POOL at random;
                           means of seeds, and f_se, their standard error
 active.N.gain_over_random of "errors", the mean of seeds; gain_over_random_se
@@ -104,7 +104,7 @@ def actions_on(nlp: Language, domain: str, trees: Sequence[Tree]) -> Figures:
 
 
 def corrected(corrector: Corrector, tree: Tree) -> tuple[list[Action], list[float]]:
-    """Correct a sentence. Returns the actions, and the seconds of process time of each."""
+    """Correct a sentence. Returns the actions, and the process time of those that parse."""
     words = tree.words()
     bare, gold = Gold(words, [True] * len(words)), Counter(tree.spans()[1:])
     done: list[Action] = []
@@ -117,7 +117,7 @@ def corrected(corrector: Corrector, tree: Tree) -> tuple[list[Action], list[floa
             done[-1]["tree"] = found.gold._asdict()
         began = process_time()
         found = corrector.corrected(bare, done, found.made)
-        seconds.append(process_time() - began)
+        seconds += [] if alone else [process_time() - began]
         alone |= edits(Counter(found.gold.brackets), gold) >= wrong
     return done, seconds
 
