@@ -12,8 +12,9 @@ actions_per_sentence.DOMAIN.parse    one for each such bracket of the best tree
 actions_per_sentence.DOMAIN.hand     one for each bracket of the gold tree
 actions_per_sentence.DOMAIN.to_k_best, .to_hand   ours by these
 actions_per_sentence.DOMAIN.missed   sentences that were not the gold tree after MOST actions
-reparse_ms.p95            milliseconds of process time of an action that parses a sentence of about 40
-                          words (CRAFT) again, with frames; median; sentences, actions: how many
+reparse_ms.p95            milliseconds of process time of an action that parses again, frames
+                          included, in sentences of about 40 words (CRAFT); median; sentences,
+                          actions: how many
 active.N.ORDER.f          F1 on CRAFT's dev after N sentences in this order, of POOL at random;
                           means of seeds, and f_se, their standard error
 active.N.gain_over_random of "errors", the mean of seeds; gain_over_random_se
