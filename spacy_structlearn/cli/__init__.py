@@ -31,7 +31,6 @@ from .train import init_config_cli, train_cli
 app = typer.Typer(
     help="Trainable spaCy components for the structure of sentences.",
     no_args_is_help=True,
-    add_completion=True,
     pretty_exceptions_enable=False,
     # Plain text suits pipes and small terminals, and saves importing rich.
     rich_markup_mode=None,

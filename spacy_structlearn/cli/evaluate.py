@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -19,6 +19,7 @@ from .common.texts import check_length
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.scorer import Scorer
     from spacy.tokens import Doc
     from spacy.training import Example
 
@@ -61,9 +62,9 @@ def evaluate_cli(
     """
     check_targets([output, report], [gold, spaces, props])
     nlp = load(model)
-    docs = _gold(nlp, gold, reader, spaces, props)
-    examples = [example_of(nlp, doc, gold_tokens=gold_tokens) for doc in docs]
-    scores = nlp.evaluate(examples)
+    examples = _examples(nlp, gold, reader, gold_tokens, spaces, props)
+    scored: list[Example] = []
+    scores = nlp.evaluate(examples, scorer=_keeping(nlp, scored))
     # These repeat other scores under the names of spaCy.
     again = tuple(f"spans_{key}_" for key in GROUPS)
     scores = {name: value for name, value in scores.items() if not name.startswith(again)}
@@ -74,8 +75,7 @@ def evaluate_cli(
     if report is not None:
         from ..pipeline.reports import evaluation, items
 
-        sentences = [*items.by_sentence(_predicted(nlp, examples))]
-        write_text(report, evaluation.report(sentences, f"{model} on {gold}"))
+        write_text(report, evaluation.report([*items.by_sentence(scored)], f"{model} on {gold}"))
 
 
 def compare_cli(
@@ -95,46 +95,50 @@ def compare_cli(
     Prints the scores of both, the difference with its 95 % interval and p by the paired bootstrap
     over sentences, McNemar's test, and the sentences that became better and worse.
     """
+    from spacy.training import Example
+
     from ..pipeline.reports import comparison, items
 
     check_targets([output], [gold, spaces, props])
     sides = []
-    for model in (first, second):
-        nlp = load(model)
-        docs = _gold(nlp, gold, reader, spaces, props)
-        examples = [example_of(nlp, doc, gold_tokens=gold_tokens) for doc in docs]
-        sides.append([*items.by_sentence(_predicted(nlp, examples))])
+    for nlp in map(load, (first, second)):
+        examples = _examples(nlp, gold, reader, gold_tokens, spaces, props)
+        pairs = zip(nlp.pipe(own.predicted for own in examples), examples, strict=True)
+        sides.append([*items.by_sentence(Example(doc, own.reference) for doc, own in pairs)])
     found = comparison.compare(*sides)
     for rows, header in ((found.scores, comparison.HEADER), (found.tests, comparison.TEST_HEADER)):
         cells = [[f"{c:.4f}" if isinstance(c, float) else str(c) for c in row] for row in rows]
         table(cells, header=header, aligns=("l", *"r" * (len(header) - 1)))
-    for what, pairs in (("better", found.pairs), ("worse", found.pairs[::-1])):
-        chosen = [pair for pair in pairs if (pair[0] > 0) == (what == "better") and pair[0]]
+    for what, changed in (("better", found.pairs), ("worse", found.pairs[::-1])):
+        chosen = [pair for pair in changed if (pair[0] > 0) == (what == "better") and pair[0]]
         echo(f"{len(chosen)} sentences are {what} in {second}")
         for change, own, _ in chosen[:SHOWN]:
             echo(f"{change:+d}  {' '.join(own.gold.text.split())}")
     if output is not None:
-        title = f"{first} (A) and {second} (B) on {gold}"
-        write_text(output, comparison.report(found, title))
+        write_text(output, comparison.report(found, f"{first} (A) and {second} (B) on {gold}"))
 
 
-def _predicted(nlp: Language, examples: Sequence[Example]) -> Iterator[Example]:
-    """Let the pipeline annotate the predicted Docs, which `nlp.evaluate` only does with copies."""
-    from spacy.training import Example
+def _keeping(nlp: Language, scored: list[Example]) -> Scorer:
+    """Get the scorer of a pipeline, which keeps the examples that `nlp.evaluate` copies."""
+    from spacy.scorer import Scorer
 
-    docs = nlp.pipe(example.predicted for example in examples)
-    return (Example(doc, of.reference) for doc, of in zip(docs, examples, strict=True))
+    class Keeping(Scorer):
+        def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
+            scored.extend(examples)
+            return super().score(scored, **options)
+
+    return Keeping(nlp)
 
 
-def _gold(
-    nlp: Language, gold: str, reader: Reader | None, spaces: Path | None, props: Path | None
-) -> list[Doc]:
-    docs = [doc for _, doc in gold_docs(nlp.vocab, gold, reader, spaces=spaces, props=props)]
+def _examples(
+    nlp: Language, gold: str, reader: Reader | None, gold_tokens: bool, *files: Path | None
+) -> list[Example]:
+    docs = [doc for _, doc in gold_docs(nlp.vocab, gold, reader, spaces=files[0], props=files[1])]
     for number, doc in enumerate(docs, 1):
         check_length(doc.text, gold, number, nlp.max_length)
     if not docs:
         raise StructlearnError("SL063", path=gold)
-    return docs
+    return [example_of(nlp, doc, gold_tokens=gold_tokens) for doc in docs]
 
 
 def example_of(nlp: Language, doc: Doc, *, gold_tokens: bool) -> Example:

@@ -74,13 +74,11 @@ def _curves_svg(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Draw learning curves. Objectives, which have any size, are divided by their largest value."""
     from ..display.plots import plot_svg
 
-    lines = {}
-    for name, points in curves.items():
-        most = max((abs(value) for _, value in points), default=0) or 1.0
-        scale = most if name.endswith("objective") else 1.0
-        lines[name] = [(iteration, value / scale) for iteration, value in points]
-    shown = {name: points for name, points in lines.items() if points}
-    return plot_svg(shown, x="iteration", y="score; objective / its largest value")
+    lines = {name: points for name, points in curves.items() if points}
+    for name in [name for name in lines if name.endswith("objective")]:
+        most = max(abs(value) for _, value in lines[name]) or 1.0
+        lines[name] = [(iteration, value / most) for iteration, value in lines[name]]
+    return plot_svg(lines, x="iteration", y="score; objective / its largest value")
 
 
 def init_config_cli(

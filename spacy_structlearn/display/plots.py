@@ -34,8 +34,8 @@ def plot_svg(
 
     bottom, right = _TOP + _HEIGHT, _LEFT + _WIDTH
     parts = [f'<path d="M{_LEFT},{_TOP}V{bottom}H{right}"/>']
-    texts = [_text(_LEFT + _WIDTH / 2, bottom + 38, x), _text(_LEFT, bottom + 38, y, "start")]
-    texts[1] = _text(0, 0, y, more=f' transform="translate(13 {_TOP + _HEIGHT / 2}) rotate(-90)"')
+    turned = f' transform="translate(13 {_TOP + _HEIGHT / 2}) rotate(-90)"'
+    texts = [_text(_LEFT + _WIDTH / 2, bottom + 38, x), _text(0, 0, y, more=turned)]
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         a, b = (s + share * (t - s) for s, t in zip(lows, highs, strict=True))
         column, row = place((a, b))

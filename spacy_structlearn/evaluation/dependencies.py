@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 Arc = tuple[int, str]
@@ -35,17 +36,18 @@ def attachment_score(
         None do not count. The labels of roots are equal in any case.
     subtypes: whether "nmod:poss" is another label than "nmod".
     """
-
-    def label(text: str) -> str:
-        text = text if subtypes else text.partition(":")[0] or text
-        return text.lower() if text.lower() == "root" else text
-
+    label = partial(compared_label, subtypes=subtypes)
     counts = [0, 0, 0]
     for gold, predicted in pairs:
         for wanted, found in zip(gold, predicted, strict=True):
             if wanted is not None:
                 right = wanted[0] == found[0]
                 both = right and label(wanted[1]) == label(found[1])
-                for place, value in enumerate((True, right, both)):
-                    counts[place] += value
+                counts = [n + m for n, m in zip(counts, (True, right, both), strict=True)]
     return AttachmentScore(*counts)
+
+
+def compared_label(label: str, *, subtypes: bool = False) -> str:
+    """Return a label as it is compared: without its subtype, unless they count."""
+    label = label if subtypes else label.partition(":")[0] or label
+    return label.lower() if label.lower() == "root" else label

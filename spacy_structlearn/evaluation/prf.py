@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from ..errors import StructlearnError
 
 Span = tuple[str, int, int]
+Spans = Sequence[Iterable[tuple[str, Any, Any]]]
 L = TypeVar("L")
 
 
@@ -65,10 +66,7 @@ def span_score(correct: Counter[str], predicted: Counter[str], gold: Counter[str
     return SpanScore(correct.total(), predicted.total(), gold.total(), per_label)
 
 
-def score_spans(
-    gold_docs: Sequence[Iterable[tuple[str, Any, Any]]],
-    predicted_docs: Sequence[Iterable[tuple[str, Any, Any]]],
-) -> SpanScore:
+def score_spans(gold_docs: Spans, predicted_docs: Spans) -> SpanScore:
     """Score predicted spans against gold ones.
 
     Each document is a multiset of (label, start, end). A span that occurs m times in the gold
@@ -111,7 +109,7 @@ def character_spans(
     Returns the spans in the same order, with character offsets. Spans of only white space are
     omitted. Raises StructlearnError for a span that is empty or goes beyond the tokens.
     """
-    offsets = [0, *accumulate(len(_letters(word)) for word in words)]
+    offsets = letter_offsets(words)
     converted: list[tuple[L, int, int]] = []
     for label, start, end in spans:
         if not 0 <= start < end <= len(words):
@@ -121,9 +119,14 @@ def character_spans(
     return converted
 
 
-def _letters(text: str) -> str:
+def letters(text: str) -> str:
     """Remove white space from a text."""
     return "".join(text.split())
+
+
+def letter_offsets(words: Iterable[str]) -> list[int]:
+    """Return where each of n words begins, not counting white space, and the end (n + 1)."""
+    return [0, *accumulate(len(letters(word)) for word in words)]
 
 
 def check_numbers(gold: Sequence, predicted: Sequence, what: str) -> None:
@@ -139,7 +142,7 @@ def check_documents(gold: Sequence[tuple], predicted: Sequence[tuple]) -> None:
     """
     check_numbers(gold, predicted, "documents")
     for number, pair in enumerate(zip(gold, predicted, strict=True), 1):
-        wanted, given = (_letters("".join(document[0])) for document in pair)
+        wanted, given = (letters("".join(document[0])) for document in pair)
         if wanted != given:
             pairs = enumerate(zip(wanted, given, strict=False))
             at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(given)))

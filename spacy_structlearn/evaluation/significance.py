@@ -30,10 +30,7 @@ def resampled(counts: NDArray[Any], samples: int = SAMPLES, seed: int = 0) -> ND
 
 
 class Difference(NamedTuple):
-    """The scores of two models, with the 95 % interval and the two-sided p of second - first.
-
-    Each is an array like a value of the measure.
-    """
+    """Scores of two models, the 95 % interval and the two-sided p of second - first, as arrays."""
 
     first: NDArray[np.float64]
     second: NDArray[np.float64]

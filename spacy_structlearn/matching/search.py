@@ -67,11 +67,12 @@ def matches(forest: Forest, patterns: Sequence[Pattern]) -> Iterator[Matches]:
 
 def count(forest: Forest, patterns: Sequence[Pattern]) -> list[int]:
     """Return the number of matches of each pattern; only those with checks are enumerated."""
+    counted = iter(_joins(forest, [pattern for pattern in patterns if not pattern.checks]))
     return [
-        sum(len(found.patterns) for found in matches(forest, [join.pattern]))
-        if join.pattern.checks
-        else int(join.roots.counts.sum())
-        for join in _joins(forest, patterns)
+        sum(len(found.patterns) for found in matches(forest, [pattern]))
+        if pattern.checks
+        else int(next(counted).roots.counts.sum())
+        for pattern in patterns
     ]
 
 

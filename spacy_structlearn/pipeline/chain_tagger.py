@@ -240,7 +240,6 @@ make_chain_tagger = factory(
     ChainTagger,
     model=DEFAULT_MODEL,
     scorer="spacy.tagger_scorer.v1",
-    scores=["tag_acc"],
-    further_scores=["pos_acc", "tag_micro_f"],
+    scores=["tag_acc", "pos_acc", "tag_micro_f"],
     assigns=["token.tag", "doc.spans", "token._.tag_probs"],
 )

@@ -20,7 +20,15 @@ from spacy.training import Example
 
 from ..evaluation.dependencies import Arc, attachment_score
 from ..evaluation.evalb import COLLINS, EvalbParameters
-from ..evaluation.prf import PRF, Span, SpanScore, character_spans, score_spans, score_token_spans
+from ..evaluation.prf import (
+    PRF,
+    Span,
+    SpanScore,
+    character_spans,
+    letters,
+    score_spans,
+    score_token_spans,
+)
 from ..evaluation.srl import RoleScore, TokenFrame, score_token_roles
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ..roles.propositions import PREDICATE
@@ -184,7 +192,7 @@ def constituency_score(
         # Whether each character other than white space is in a word that counts.
         tags = constituent_tags(example.reference, range(len(example.reference)))
         words = zip(example.reference, tags, strict=True)
-        kept = [tag not in parameters.deleted for word, tag in words for _ in _letters(word)]
+        kept = [tag not in parameters.deleted for word, tag in words for _ in letters(word.text)]
         wanted, given = (
             _scored(doc, iter(kept), parameters) for doc in (example.reference, example.predicted)
         )
@@ -203,15 +211,11 @@ def constituency_score(
     return _named("constituents", values, CONSTITUENTS, gold)
 
 
-def _letters(token: Token) -> str:
-    return "".join(token.text.split())
-
-
 def _scored(
     doc: Doc, kept: Iterator[bool], parameters: EvalbParameters
 ) -> tuple[list[str], list[Span], list[str]]:
     """Get what is left of each token, the brackets that count, and the tags by the parser."""
-    words = ["".join(compress(_letters(token), kept)) for token in doc]
+    words = ["".join(compress(letters(token.text), kept)) for token in doc]
     group = aligned_group(doc, CONSTITUENTS)
     if group is None:
         return words, [], []

@@ -83,7 +83,8 @@ def make_app(
     name: of the pipeline. hosts: names of this server besides those of loopback; "*" for any.
     origins: of pages elsewhere that may send requests, such as "https://example.org".
     """
-    description = described(pool.layers, limits.max_length, limits.max_texts, MOST_DRAWN)
+    sizes = limits.max_length, limits.max_texts, MOST_DRAWN, MOST_TREES
+    description = described(pool.layers, *sizes)
     routes = [
         _fixed(path, (PAGE / file).read_bytes(), kind) for path, (file, kind) in FILES.items()
     ]
@@ -151,7 +152,7 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 # --- what a request asks for ----------------------------------------------------------------------
 async def _fields(request: Request, limits: Limits, known: Collection[str]) -> dict[str, Any]:
-    """Read the JSON object of a body. Raises HTTPException if there is none, or for other keys."""
+    """Read the JSON object of a body. Raises HTTPException for anything else, and other keys."""
     kind, *parameters = request.headers.get("content-type", "").lower().split(";")
     charset = "".join(parameters).replace('"', "").strip() or "charset=utf-8"
     coding = request.headers.get("content-encoding", "identity")

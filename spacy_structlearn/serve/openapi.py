@@ -21,17 +21,19 @@ ERRORS = {
 }
 
 
-def described(layers: Sequence[str], max_length: int, max_texts: int, drawn: int) -> dict[str, Any]:
+def described(
+    layers: Sequence[str], max_length: int, max_texts: int, drawn: int, most_trees: int
+) -> dict[str, Any]:
     """Return the description.
 
     layers: those of `as_dict`. max_length, drawn: the most characters of a request for /parse and
-    for /draw. max_texts: the most texts.
+    for /draw. max_texts: the most texts. most_trees: the most of the best trees of a sentence.
     """
     text = {"type": "string", "maxLength": max_length}
     layer = {"type": "array", "items": {"enum": list(layers)}}
     one = {"text": text | {"examples": ["She ate the pizza with a fork."]}, "layers": layer}
     several = {"texts": {"type": "array", "items": text, "maxItems": max_texts}, "layers": layer}
-    trees = {"type": "integer", "minimum": 0, "maximum": 10, "default": 0}
+    trees = {"type": "integer", "minimum": 0, "maximum": most_trees, "default": 0}
     drawing = {"text": text | {"maxLength": drawn}, "trees": trees}
     parsed = "The layers of the text, or {docs: a list of them}, as spacy_structlearn.as_dict."
     return {

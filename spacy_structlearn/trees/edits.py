@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..errors import StructlearnError
-from .tree import Tree
+from .tree import Tree, placed_nodes
 
 Path = Sequence[int]
 Nodes = list[Tree]
@@ -19,24 +19,16 @@ Nodes = list[Tree]
 def path_of(tree: Tree, label: str, start: int, end: int) -> tuple[int, ...]:
     """Return the path of the topmost node with this label over the words [start, end).
 
-    Raises StructlearnError if there is none.
+    Raises StructlearnError if no node has this place.
     """
-    path: list[int] = []
-    first = 0
-    node = tree
-    while True:
-        n = len(node.leaves())
-        if (node.label, first, first + n) == (label, start, end):
-            return tuple(path)
-        for number, child in enumerate(node.children):
-            size = len(child.leaves())
-            if first <= start and end <= first + size:
-                path.append(number)
-                node = child
-                break
-            first += size
-        else:
-            raise StructlearnError("SL144", node=f"{label} over [{start}, {end})")
+    for node in placed_nodes(tree):
+        if node.bracket == (label, start, end):
+            path = []
+            while node.parent is not None:
+                path.append(node.rank)
+                node = node.parent
+            return tuple(reversed(path))
+    raise StructlearnError("SL144", node=f"{label} over [{start}, {end})")
 
 
 def relabel(tree: Tree, path: Path, label: str) -> Tree:
@@ -102,7 +94,7 @@ def move(tree: Tree, path: Path, to: Path) -> Tree:
 
 
 def node_at(tree: Tree, path: Path) -> Tree:
-    """Return the node with this path. Raises StructlearnError if there is none."""
+    """Return the node with this path. Raises StructlearnError if the tree has no such path."""
     for number in path:
         if not 0 <= number < len(tree.children):
             raise StructlearnError("SL144", node=tuple(path))

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.fragments.weights import FragmentPlaces
 from training.beyond.fragment_likelihood import Floats, FragmentObjective
+from training.papers.smith2007.ranking import ranking_loss
 
 
 class TreeRanking:
@@ -46,11 +46,9 @@ class TreeRanking:
     def value_and_grad(self, w: Floats, l2: float) -> tuple[float, Floats]:
         """Return the objective at w, float64 (n_features), and its gradient of the same shape."""
         scores = (self.rows @ w).reshape(self.n, -1)
-        log_sums = logsumexp(scores, axis=1, keepdims=True)
-        p = np.exp(scores - log_sums)
-        p[:, 0] -= 1.0
-        value = (log_sums[:, 0] - scores[:, 0]).sum() + 0.5 * l2 * (w @ w)
-        return float(value) / self.n, (self.rows.T @ p.ravel() + l2 * w) / self.n
+        loss, derivatives = ranking_loss(scores)
+        gradient = self.rows.T @ derivatives.ravel() + l2 * w
+        return float(loss + 0.5 * l2 * (w @ w)) / self.n, gradient / self.n
 
 
 def features(places: FragmentPlaces, edges: NDArray[np.int64]) -> NDArray[np.int32]:

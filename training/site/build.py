@@ -25,10 +25,6 @@ from training.common.recording import ROOT
 
 CONFIG = Path(__file__).with_name("mkdocs.yml")
 PACKAGE = "spacy_structlearn"
-# Of the repository.
-ADDRESS = dict(url.split(", ") for url in metadata("spacy-structlearn").get_all("Project-URL"))[
-    "Source"
-]
 PICTURES = (".png", ".svg")
 GUIDES = ROOT / "training" / "guides"
 PAGES = [
@@ -77,11 +73,13 @@ def api_pages() -> Iterator[tuple[str, str]]:
 def write_pages(folder: Path) -> None:
     """Write all pages and pictures."""
     pages = {path.relative_to(ROOT) for path in PAGES}
+    urls = metadata("spacy-structlearn").get_all("Project-URL")
+    address = dict(url.split(", ") for url in urls)["Source"]
     for path in pages:
         text = (ROOT / path).read_text(encoding="utf8")
         to = folder / path
         to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text(LINK.sub(partial(_linked, path, pages), text), encoding="utf8")
+        to.write_text(LINK.sub(partial(_linked, path, pages, address), text), encoding="utf8")
     for path in ROOT.joinpath("training", "results").iterdir():
         if path.suffix in PICTURES:
             shutil.copy(path, folder / path.relative_to(ROOT))
@@ -90,14 +88,13 @@ def write_pages(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf8")
 
 
-def _linked(page: Path, pages: set[Path], link: re.Match[str]) -> str:
+def _linked(page: Path, pages: set[Path], address: str, link: re.Match[str]) -> str:
     place = (ROOT / page.parent / link[2]).resolve()
     own = place.relative_to(ROOT)
     if own in pages or own.suffix in PICTURES or not place.exists():
         return link[0]
-    return (
-        f"{link[1]}{ADDRESS}/{'tree' if place.is_dir() else 'blob'}/main/{own.as_posix()}{link[3]}"
-    )
+    kind = "tree" if place.is_dir() else "blob"
+    return f"{link[1]}{address}/{kind}/main/{own.as_posix()}{link[3]}"
 
 
 def menu(given: list[Any]) -> list[Any]:

@@ -5,7 +5,7 @@ that the tokens and the sentences may differ.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Set
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -14,18 +14,19 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from ...evaluation.dependencies import compared_label
 from ...evaluation.evalb import COLLINS
+from ...evaluation.prf import letter_offsets, letters
 from ...evaluation.srl import joined_arguments
 from ...groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ...roles.propositions import PREDICATE
 from ..extensions import (
-    aligned_group,
     constituent_tags,
     frames,
     pp_attachments,
     sentences,
-    span_probs,
 )
+from ..extensions.span_groups import scored_group
 
 LAYERS = {
     "tag": "Tags",
@@ -78,7 +79,7 @@ def by_sentence(examples: Iterable[Example]) -> Iterator[Sentence]:
         kept = [
             tag not in COLLINS.deleted
             for token, tag in zip(gold, tags, strict=True)
-            for _ in _letters(token.text)
+            for _ in letters(token.text)
         ]
         wanted, given = _layers(gold, kept), _layers(doc, kept)
         starts, own = _offsets(gold), _offsets(doc)
@@ -133,7 +134,8 @@ def _layers(doc: Doc, kept: list[bool]) -> _Items:
         found["sents"] = [(("sentence", at(span), ""), None) for span in doc.sents]
     if doc.has_annotation("DEP"):
         found["dep"] = [
-            ((_relation(token.dep_), word(token.i), word(token.head.i)), None) for token in words
+            ((compared_label(token.dep_), word(token.i), word(token.head.i)), None)
+            for token in words
         ]
     if CONSTITUENTS in doc.spans:
         places = [i for i, keeps in enumerate(kept) if keeps]
@@ -167,27 +169,14 @@ def _counted(layers: _Items) -> dict[str, Counter[Item]]:
     return {name: Counter(item for item, _ in pairs) for name, pairs in layers.items()}
 
 
-def _relation(label: str) -> str:
-    """Return a label as `dependency_score` compares it."""
-    label = label.partition(":")[0] or label
-    return "root" if label.lower() == "root" else label
-
-
 def _spans(doc: Doc, key: str, offsets: list[int]) -> Iterator[tuple[str, int, int, float | None]]:
     """Yield the spans of a group that have characters, with their probabilities."""
-    group = aligned_group(doc, key) or ()
-    for span, p in zip(group, _probabilities(doc, key, len(group)), strict=True):
+    group, scores = scored_group(doc, key)
+    probabilities = [None] * len(group) if scores is None else scores.tolist()
+    for span, p in zip(group, probabilities, strict=True):
         if offsets[span.start] < offsets[span.end]:
             yield span.label_, offsets[span.start], offsets[span.end], p
 
 
-def _probabilities(doc: Doc, key: str, n: int) -> Sequence[float | None]:
-    return span_probs(doc).get(key) or [None] * n
-
-
 def _offsets(doc: Doc) -> list[int]:
-    return [0, *accumulate(len(_letters(token.text)) for token in doc)]
-
-
-def _letters(text: str) -> str:
-    return "".join(text.split())
+    return letter_offsets(token.text for token in doc)

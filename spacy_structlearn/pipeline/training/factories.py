@@ -43,7 +43,6 @@ def factory(
     model: dict[str, Any],
     scorer: str,
     scores: Sequence[str],
-    further_scores: Sequence[str] = (),
     blocks: dict[str, Any] | None = None,
     assigns: Iterable[str] = (),
     requires: Iterable[str] = (),
@@ -52,8 +51,8 @@ def factory(
 
     model: the default architecture, as in a config.
     scorer: the registered name of the default scorer.
-    scores: names of the scores. The first one has weight 1 in training, all others 0.
-    further_scores: names of scores without a weight, which `spacy train` does not show.
+    scores: names of the scores. The first one has weight 1 in training; `spacy train` shows no
+        other, because it cuts the names of columns.
     blocks: config blocks of settings whose default is not a plain value.
     assigns, requires: see `Language.factory`.
     """
@@ -74,14 +73,12 @@ def factory(
         f"{document(kind)}\nmodel: the architecture, see above.\n"
         "scorer: the scoring function for `nlp.evaluate`."
     )
-    # `spacy train` has a column for each score with a weight, and cuts their names.
-    weights = {scores[0]: 1.0, **dict.fromkeys(scores[1:])}
     return Language.factory(
         kind.name,
         assigns=list(assigns),
         requires=list(requires),
         default_config={"model": model, **defaults, "scorer": {"@scorers": scorer}},
-        default_score_weights={**weights, **dict.fromkeys(further_scores)},
+        default_score_weights={scores[0]: 1.0, **dict.fromkeys(scores[1:])},
         func=make,
     )
 

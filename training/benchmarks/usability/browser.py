@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any
 
 import spacy
 from spacy import displacy
@@ -89,7 +89,7 @@ class Browser:
         self._session = attached["sessionId"]
         self.call("Page.enable")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,7 +140,7 @@ class Browser:
 
 
 def program() -> str | None:
-    """Return the path of Chromium, None where there is none."""
+    """Return the path of Chromium, or None if it is not installed."""
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 

@@ -67,7 +67,7 @@ def dead(site: Path, pages: dict[Path, Page]) -> Iterator[str]:
 
 
 def foreign(pages: dict[Path, Page]) -> Iterator[str]:
-    """Yield what pages ask of other hosts. A link that a user may follow is none of it."""
+    """Yield what pages ask of other hosts. Links that a user may follow do not count."""
     for page in pages.values():
         yield from (link for tag, link in page.links if tag != "a" and urlsplit(link).netloc)
 

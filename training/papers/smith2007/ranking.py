@@ -26,11 +26,18 @@ from training.papers.smith2007.models import LABELS, Limits
 from training.papers.smith2007.sampled import PAPER
 
 SAMPLES = (1, 5, 20)  # for each sentence
-# c of the regulariser |w|^2 / 2c, of a sum over sentences.
-STRENGTHS = (100.0, 1000.0, 10_000.0, 100_000.0)
+STRENGTHS = (100.0, 1000.0, 10_000.0, 100_000.0)  # c of |w|^2 / 2c, of a sum over sentences
 LIMITS = Limits(100, 1e-6)
 
 Floats = NDArray[np.float64]
+
+
+def ranking_loss(scores: Floats) -> tuple[float, Floats]:
+    """Return the loss in nats, and its derivatives by scores, (n, k + 1), gold ones first."""
+    log_sums = logsumexp(scores, axis=1, keepdims=True)
+    derivatives = np.exp(scores - log_sums)
+    derivatives[:, 0] -= 1.0
+    return float((log_sums[:, 0] - scores[:, 0]).sum()), derivatives
 
 
 class Ranking:
@@ -53,12 +60,10 @@ class Ranking:
         scores = np.column_stack(
             [self.gold.matvec(w), self.noise.matvec(w[self.known]).reshape(self.n, self.k)]
         )
-        log_sums = logsumexp(scores, axis=1, keepdims=True)
-        p = np.exp(scores - log_sums)
-        gradient = self.gold.rmatvec(p[:, 0] - 1.0) + w / c
-        gradient[self.known] += self.noise.rmatvec(p[:, 1:].ravel())
-        value = (log_sums[:, 0] - scores[:, 0]).sum() + w @ w / (2 * c)
-        return float(value) / self.n, gradient / self.n
+        loss, derivatives = ranking_loss(scores)
+        gradient = self.gold.rmatvec(derivatives[:, 0]) + w / c
+        gradient[self.known] += self.noise.rmatvec(derivatives[:, 1:].ravel())
+        return float(loss + w @ w / (2 * c)) / self.n, gradient / self.n
 
 
 def figures(corpora: Path) -> Iterator[dict[str, Any]]:
