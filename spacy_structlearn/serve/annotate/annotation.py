@@ -245,8 +245,9 @@ class Annotation:
 
     def learned(self) -> Json:
         """Return the `status` ("none", "running", "failed" or "done") of learning and, if it is
-        done, the scores `before` and `after` on the sentences held out, by component, and whether
-        the new model is `better`: then it is used from now on, and the queue is in a new order."""
+        done, the scores `before` and `after`, by component, on folds of the accepted sentences that
+        were held out in turn, and whether the new model, which has learned from all of them, is
+        `better`: then it is used from now on, and the queue is in a new order."""
         if self._learning is None:
             return {"status": "none"}
         found = self._learning.poll()
