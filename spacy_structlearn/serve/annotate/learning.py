@@ -1,0 +1,91 @@
+"""Learn now: adaptation in a process of its own, and its scores on corrections held out.
+
+It is what `structlearn adapt` does with the same DocBin. The weights are the same, too, as long as
+both have as many threads of BLAS (OMP_NUM_THREADS), on which sums depend.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import DocBin
+
+from ... import load
+from ...errors import StructlearnError
+from ...pipeline.readers import with_gold_tokens
+from ...pipeline.training.fitting import adapt, save
+from ...writing import write_bytes
+from .formats import Gold, doc_of
+
+HELD_OUT = 5  # each fifth document
+LEAST = 10  # documents
+TRAIN, DEV, RESULT = "train.spacy", "held_out.spacy", "result.json"
+BASE, MODEL = "base", "model"
+
+
+class Learning:
+    """A process that learns. folder: of the annotator; its folder "learned" has all that is made.
+
+    documents: accepted sentences. Raises StructlearnError if there are fewer than LEAST documents.
+    """
+
+    def __init__(self, nlp: Language, documents: Sequence[Sequence[Gold]], folder: Path):
+        if len(documents) < LEAST:
+            problem = f"accept sentences of at least {LEAST} places of the texts first"
+            raise StructlearnError("SL271", what="Nothing is learned", problem=problem)
+        number = 1
+        while (made := folder / "learned" / str(number)).exists():
+            number += 1
+        made.mkdir(parents=True)
+        self._made, self._name = made, f"learned/{number}/{MODEL}"
+        for name, is_dev in ((TRAIN, False), (DEV, True)):
+            rows = (own for n, own in enumerate(documents, 1) if (n % HELD_OUT == 0) is is_dev)
+            docs = [doc_of(nlp.vocab, own) for own in rows]
+            write_bytes(made / name, DocBin(docs=docs).to_bytes())
+        save(nlp, made / BASE)
+        with (made / "log").open("w") as log:
+            command = [sys.executable, "-m", __name__, str(made)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def poll(self) -> dict[str, Any]:
+        """Return what `Annotation.learned` does, with the name of the `model` in the folder."""
+        code = self._process.poll()
+        if code is None:
+            return {"status": "running"}
+        if code:
+            return {"status": "failed", "log": str(self._made / "log")}
+        return {"status": "done", "model": self._name, **json.loads(_read(self._made / RESULT))}
+
+
+def main(made: Path) -> None:
+    """Learn from what is in a folder, and write the scores there."""
+    if hasattr(os, "nice"):
+        os.nice(10)  # whoever annotates should not wait
+    nlp = load(made / BASE)
+    names = adapt(nlp, DocBin().from_disk(made / TRAIN).get_docs(nlp.vocab), made / MODEL)
+    before, after = (_scores(load(made / name), made / DEV) for name in (BASE, MODEL))
+    of: Any = {name: getattr(nlp.get_pipe(name), "main_score", "") for name in names}
+    both: Any = [{name: scores.get(key) for name, key in of.items()} for scores in (before, after)]
+    gain = sum((both[1][name] or 0) - (both[0][name] or 0) for name in names)
+    result = {"before": both[0], "after": both[1], "better": gain > 0}
+    write_bytes(made / RESULT, json.dumps(result).encode())
+
+
+def _scores(nlp: Language, path: Path) -> dict[str, Any]:
+    docs = DocBin().from_disk(path).get_docs(nlp.vocab)
+    return nlp.evaluate([with_gold_tokens(nlp, doc) for doc in docs])
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,257 @@
+"""A simulated annotator, who knows the gold trees and corrects by the actions of the workbench.
+
+They take the largest bracket that is missing, with its label, or else one that is wrong, until the
+tree is the gold one. When the tree is no better after an action, the others change nothing else.
+Tags are not corrected. All conditions begin with the same gold tokens.
+
+actions_per_sentence.DOMAIN.ours     actions until the tree is the gold one; craft, wsj: the first
+                          sentences of dev drawn at random, of at most LONGEST words
+actions_per_sentence.DOMAIN.k_best   one to choose another of the K best trees than the first, and
+                          one for each bracket to add, remove or relabel in it by hand
+actions_per_sentence.DOMAIN.parse    one for each such bracket of the best tree
+actions_per_sentence.DOMAIN.hand     one for each bracket of the gold tree
+actions_per_sentence.DOMAIN.to_k_best, .to_hand   ours by these
+actions_per_sentence.DOMAIN.missed   sentences that were not the gold tree after MOST actions
+reparse_ms.p95            milliseconds of process time of an action that parses again, frames
+                          included, in sentences of about 40 words (CRAFT); median; sentences,
+                          actions: how many
+active.N.ORDER.f          F1 on CRAFT's dev after N sentences in this order, of POOL at random;
+                          means of seeds, and f_se, their standard error
+active.N.gain_over_random of "errors", the mean of seeds; gain_over_random_se
+active.0.f                before
+journal.kills             processes killed with SIGKILL while they wrote; journal.lost: records that
+                          they had acknowledged and that are not there
+roundtrip.differences     fields of sentences of the sample treebank that are others after export
+                          and import, of all formats; roundtrip.sentences
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from statistics import mean, median, stdev
+from tempfile import TemporaryDirectory
+from time import process_time, sleep
+from typing import Any
+
+import numpy as np
+import spacy
+from spacy.language import Language
+
+import spacy_structlearn
+from spacy_structlearn.groups import SRL
+from spacy_structlearn.pipeline.readers import read_treebank
+from spacy_structlearn.serve.annotate import formats
+from spacy_structlearn.serve.annotate.corrections import Action, Corrector, checked
+from spacy_structlearn.serve.annotate.formats import Gold
+from spacy_structlearn.serve.annotate.journal import Journal, read
+from spacy_structlearn.serve.annotate.order import Parsed, ordered
+from spacy_structlearn.trees.tree import Tree
+from training.benchmarks.adaptation import scored, trained, words_of
+from training.common.command import Figures
+from training.common.recording import ROOT
+from training.common.treebanks import domain_trees, wsj_trees
+
+SAMPLE = ROOT / "corpora" / "sample"
+DOMAINS = ("craft", "wsj")
+LONGEST, K, MOST = 60, 10, 100
+ABOUT_40 = range(38, 43)
+POOL, SIZES, SEEDS = 1_000, (25, 50, 100, 200), (0, 1, 2)
+ORDERS = ("errors", "random", "length")
+KILLS = 200
+Bracket = tuple[str, int, int]
+
+
+def trees_of(corpora: Path, domain: str, split: str) -> Sequence[Tree]:
+    if domain == "wsj":
+        return wsj_trees(corpora, split)
+    return domain_trees(corpora, domain, split)
+
+
+# --- actions of an annotator ----------------------------------------------------------------------
+def actions(args: Any) -> Iterator[Figures]:
+    nlp = spacy_structlearn.load()
+    n = args.sentences if args.limit is None else args.limit
+    for domain in DOMAINS:
+        trees = [t for t in trees_of(args.corpora, domain, "dev") if 1 < len(t.words()) <= LONGEST]
+        yield actions_on(nlp, domain, Random(0).sample(trees, min(n, len(trees))))
+
+
+def actions_on(nlp: Language, domain: str, trees: Sequence[Tree]) -> Figures:
+    corrector = Corrector(nlp)
+    rows, missed = [], 0
+    for tree in trees:
+        gold = Counter(tree.spans()[1:])
+        ours = len(corrected(corrector, tree)[0])
+        missed += ours == MOST
+        best = [Counter(own.spans()[1:]) for own in k_best(nlp, tree)]
+        by_hand = [edits(own, gold) for own in best]
+        chosen = min(number + (at > 0) for at, number in enumerate(by_hand))
+        rows.append((ours, chosen, by_hand[0], gold.total()))
+    means = dict(
+        zip(("ours", "k_best", "parse", "hand"), map(mean, zip(*rows, strict=True)), strict=True)
+    )
+    place = f"actions_per_sentence.{domain}"
+    return {f"{place}.{name}": value for name, value in means.items()} | {
+        f"{place}.to_k_best": means["ours"] / means["k_best"],
+        f"{place}.to_hand": means["ours"] / means["hand"],
+        f"{place}.missed": missed,
+        f"{place}.sentences": len(rows),
+    }
+
+
+def corrected(corrector: Corrector, tree: Tree) -> tuple[list[Action], list[float]]:
+    """Correct a sentence. Returns the actions, and the process time of those that parse."""
+    words = tree.words()
+    bare, gold = Gold(words, [True] * len(words)), Counter(tree.spans()[1:])
+    done: list[Action] = []
+    seconds: list[float] = []
+    found, alone = corrector.corrected(bare, done, ()), False
+    while len(done) < MOST and (action := next_action(Counter(found.gold.brackets), gold)):
+        wrong = edits(Counter(found.gold.brackets), gold)
+        done.append(checked(action | {"alone": alone}, len(words)))
+        if alone:
+            done[-1]["tree"] = found.gold._asdict()
+        began = process_time()
+        found = corrector.corrected(bare, done, found.made)
+        seconds += [] if alone else [process_time() - began]
+        alone |= edits(Counter(found.gold.brackets), gold) >= wrong
+    return done, seconds
+
+
+def next_action(found: Counter[Bracket], gold: Counter[Bracket]) -> Action | None:
+    """Choose what is corrected next; None if nothing is wrong."""
+    missing, wrong = [*(gold - found)], [*(found - gold)]
+    if missing:
+        label, start, end = min(missing, key=lambda own: (own[1] - own[2], own[1]))
+        instead = [own[0] for own in wrong if own[1:] == (start, end)]
+        span = {"start": start, "end": end, "label": label}
+        return {"do": "phrase", **span, "instead": instead[0] if instead else None}
+    for label, start, end in wrong:
+        is_one = any(own[1:] == (start, end) for own in gold)
+        only = {"label": label if is_one else None}
+        return {"do": "no_phrase", "start": start, "end": end, **only}
+    return None
+
+
+def k_best(nlp: Language, tree: Tree) -> list[Tree]:
+    """Return the K best trees of the words of a tree."""
+    doc = words_of(nlp, tree)
+    for name, pipe in nlp.pipeline:
+        if name == "constituency_parser":
+            break
+        if name != "sentence_splitter":
+            doc = pipe(doc)
+    parser: Any = nlp.get_pipe("constituency_parser")
+    return [own for _, own in parser.k_best(doc, K)]
+
+
+def edits(found: Counter[Bracket], gold: Counter[Bracket]) -> int:
+    """Count the brackets to add, to remove, or to relabel."""
+    sides = [Counter(own[1:] for own in side.elements()) for side in (gold - found, found - gold)]
+    return (sides[0] | sides[1]).total()
+
+
+def reparse(args: Any) -> Figures:
+    corrector = Corrector(spacy_structlearn.load())
+    dev = trees_of(args.corpora, "craft", "dev")
+    trees = [tree for tree in dev if len(tree.words()) in ABOUT_40][: args.limit or 50]
+    times = [1000 * second for tree in trees for second in corrected(corrector, tree)[1]]
+    found = {"p95": float(np.quantile(times, 0.95)), "median": median(times)}
+    found |= {"sentences": len(trees), "actions": len(times)}
+    return {f"reparse_ms.{name}": value for name, value in found.items()}
+
+
+# --- what teaches most ----------------------------------------------------------------------------
+def active(args: Any) -> Iterator[Figures]:
+    dev = trees_of(args.corpora, "craft", "dev")[: args.limit]
+    nlp = spacy_structlearn.load()
+    yield {"active.0.f": scored(nlp, dev).f1}
+    pools = {seed: pool(nlp, args, seed) for seed in SEEDS}
+    for n in SIZES if args.limit is None else [min(args.limit, SIZES[0])]:
+        of = {
+            order: [scored(trained("adapted", own[order][:n])[0], dev).f1 for own in pools.values()]
+            for order in ORDERS
+        }
+        gains = [one - other for one, other in zip(of["errors"], of["random"], strict=True)]
+        figures = {f"{order}.f": values for order, values in of.items()}
+        for name, values in (figures | {"gain_over_random": gains}).items():
+            error = stdev(values) / len(values) ** 0.5
+            yield {f"active.{n}.{name}": mean(values), f"active.{n}.{name}_se": error}
+
+
+def pool(nlp: Language, args: Any, seed: int) -> dict[str, list[Tree]]:
+    """Draw sentences, and put them into each order."""
+    trees = trees_of(args.corpora, "craft", "train")
+    drawn = Random(seed).sample(trees, args.limit or POOL)
+    corrector = Corrector(nlp)
+    rows = []
+    for tree in drawn:
+        words = tree.words()
+        found = corrector.corrected(Gold(words, [True] * len(words)), [], ())
+        rows.append(Parsed(words, found.gold.tags, found.probs))
+    return {order: [drawn[i] for i in ordered(rows, order, seed)] for order in ORDERS}
+
+
+# --- journal and files ----------------------------------------------------------------------------
+def journal(args: Any) -> Figures:
+    kills, lost, chance = args.limit or KILLS, 0, Random(0)
+    with TemporaryDirectory() as folder:
+        path, known = Path(folder) / "journal.jsonl", 0
+        for _ in range(kills):
+            source, target = os.pipe()
+            child = os.fork()
+            if not child:
+                write_for_ever(path, target)
+            os.close(target)
+            os.read(source, 1)  # it has begun
+            sleep(chance.random() * 0.02)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            while acknowledged := os.read(source, 65_536):
+                known += len(acknowledged)
+            known += 1
+            os.close(source)
+            there = [own["number"] for own in read(path)[0]]
+            lost += known - sum(at == own for at, own in enumerate(there[:known]))
+            known = len(there)
+    return {"journal.kills": kills, "journal.lost": lost, "journal.records": known}
+
+
+def write_for_ever(path: Path, target: int) -> None:
+    """Write records in a journal, and a byte for each that is acknowledged."""
+    own = Journal(path)
+    number = len(own.records)
+    while True:
+        own.append({"do": "act", "number": number, "text": "x" * (number % 5_000)})
+        os.write(target, b".")
+        number += 1
+
+
+def roundtrip(args: Any) -> Figures:
+    nlp = spacy.blank("en")
+    trees, spaces, props = (SAMPLE / f"sample.{own}" for own in ("trees", "spaces", "props"))
+    docs = [doc for _, doc in read_treebank(nlp.vocab, trees, spaces=spaces, props=props)]
+    documents = [list(formats.golds_of(doc)) for doc in docs if SRL in doc.spans][: args.limit]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        formats.write(folder, documents, nlp.vocab)
+        found = {own: differences(nlp, folder / own, documents) for own in formats.FILES}
+    total = {f"roundtrip.{Path(own).suffix[1:]}": number for own, number in found.items()}
+    sentences = sum(map(len, documents))
+    return {"roundtrip.differences": sum(found.values()), "roundtrip.sentences": sentences} | total
+
+
+def differences(nlp: Language, path: Path, documents: Sequence[Sequence[Gold]]) -> int:
+    """Count the fields that are others in a file; brackets have no frames."""
+    if path.suffix == ".spaces":
+        return 0  # it is read with the brackets
+    without = {"frames": ()} if path.suffix == ".trees" else {}
+    wanted = [own._replace(**without) for golds in documents for own in golds]
+    found = [own for golds, _ in formats.read(nlp, path) for own in golds]
+    pairs = zip(wanted, found, strict=True)
+    return sum(a != b for pair in pairs for a, b in zip(*pair, strict=True))
