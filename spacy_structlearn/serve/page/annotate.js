@@ -543,7 +543,7 @@ $("guide").onclick = guide;
 $("help").onclick = () => $("keys").showModal();
 $("export").onclick = () => doing(async () => {
   const found = await call("export", {});
-  say(`${found.accepted} sentences exported to the annotator's folder: ${found.files.join(", ")}.`);
+  say(`${found.accepted} sentence${found.accepted === 1 ? "" : "s"} exported to the annotator's folder: ${found.files.join(", ")}.`);
   await agreement();
 });
 $("learn").onclick = () => doing(async () => learned(await call("learn", {})));
