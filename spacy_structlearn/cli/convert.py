@@ -33,7 +33,7 @@ def convert_cli(
         typer.Argument(
             metavar="INPUT",
             help="A treebank in brackets, columns of PropBank, CoNLL-2000 or CoNLL-U, quadruples, "
-            "a DocBin: a file, a folder of such files, or - for stdin.",
+            "JSON lines of Prodigy, a DocBin: a file, a folder of such files, or - for stdin.",
         ),
     ],
     output: Annotated[

@@ -6,10 +6,11 @@ import subprocess
 import pytest
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.evaluation.agreement import agreement
+from spacy_structlearn.pipeline.annotation.corrections import KINDS, Wish, made_true
+from spacy_structlearn.pipeline.annotation.gold import Gold
 from spacy_structlearn.serve.annotate import learning
-from spacy_structlearn.serve.annotate.annotation import Annotation, documents
-from spacy_structlearn.serve.annotate.corrections import KINDS, Wish, made_true
-from spacy_structlearn.serve.annotate.formats import Gold
+from spacy_structlearn.serve.annotate.annotation import Annotation, accepted
 
 VERB = ("PP", 4, 7)
 
@@ -63,9 +64,72 @@ def test_alone(annotation):
     assert {*annotation.undo(0)["brackets"]} == {*before["brackets"]}
 
 
-def test_tags(annotation):
-    found = annotation.act(1, {"do": "tag", "word": 8, "tag": "VBD"})
-    assert (found["tags"][8], found["made"]) == ("VBD", [])
+def test_alternatives(annotation):
+    annotation.act(0, {"do": "tag", "word": 0, "tag": "PRP"})
+    before, trees = annotation.get(0), annotation.alternatives(0)["trees"]
+    assert 2 < len(trees) <= 10
+    assert before["brackets"] == tuple(trees[0]["brackets"])
+    assert 1 > trees[0]["prob"] > trees[-1]["prob"] > 0
+    for tree in trees:
+        chosen = json.loads(json.dumps(tree["brackets"]))
+        found = annotation.act(0, {"do": "choose", "brackets": chosen})
+        assert {*found["brackets"]} == {*tree["brackets"]}
+        assert found["made"] == []
+    annotation.act(0, {"do": "phrase", "start": 2, "end": 7, "label": "NP"})
+    trees = annotation.alternatives(0)["trees"]
+    assert all(("NP", 2, 7) in tree["brackets"] for tree in trees)
+    new = {"do": "phrase", "start": 1, "end": 3, "label": "NEW"}
+    annotation.act(0, new | {"alone": True})
+    found = annotation.act(0, {"do": "choose", "brackets": [["S", 0, 8]]})
+    assert found["brackets"] == (("S", 0, 8),)
+    assert annotation.alternatives(0)["trees"]
+
+
+def test_labels_and_lists(annotation):
+    labels = annotation.labels()
+    assert labels["phrases"]["NP"] == "noun phrase"
+    assert {"VBD", "."} <= labels["tags"].keys()
+    assert labels["roles"]["ARG0"]
+    assert annotation.act(1, {"do": "tag", "word": 8, "tag": "VBD"})["tags"][8] == "VBD"
+    annotation.skip(1)
+    assert annotation.next("random")["id"] in (0, 2)
+    with pytest.raises(StructlearnError, match="random"):
+        annotation.next("text")
+    annotation.act(0, {"do": "split", "word": 4})
+    rows = annotation.list()
+    assert [(own["id"], own["status"]) for own in rows] == [
+        (3, "open"),
+        (4, "open"),
+        (1, "skipped"),
+        (2, "open"),
+    ]
+    assert rows[0] == {"id": 3, "text": "a", "status": "open", "words": "She saw the man"}
+
+
+def test_odd_texts(built_in, tmp_path):
+    long = "the 🐈 and " * 100 + "it"
+    texts = [("empty", ""), ("blank", " \n\t "), ("emoji", "😀🇩🇪  ok\n"), ("long", long)]
+    own = Annotation(built_in, tmp_path, texts)
+    assert {row["text"] for row in own.list()} == {"emoji", "long"}
+    (row,) = (row for row in own.list() if row["text"] == "long")
+    assert own.alternatives(row["id"]) == {"trees": []}
+    action = {"do": "phrase", "start": 0, "end": 301, "label": "NP"}
+    assert ("NP", 0, 301) in own.act(row["id"], action)["brackets"]
+    choice = {"do": "choose", "brackets": [["NP", 0, 301], ["NP", 0, 2]]}
+    assert ("NP", 0, 2) in own.act(row["id"], choice)["brackets"]
+    own.accept(row["id"])
+    with pytest.raises(StructlearnError, match="same name"):
+        Annotation(built_in, tmp_path / "other", [("a", "It is."), ("a", "He is.")])
+    own.close()
+
+
+def test_another_pipeline(annotation, built_in, tmp_path, monkeypatch):
+    annotation.close()
+    of = Annotation.labels
+    monkeypatch.setattr(Annotation, "labels", lambda own: of(own) | {"phrases": {"NP": None}})
+    for _ in range(2):  # its lock is not held
+        with pytest.raises(StructlearnError, match="pipeline: it lacks ADJP"):
+            Annotation(built_in, tmp_path / "me")
 
 
 def test_roles_and_chunks(annotation):
@@ -91,6 +155,8 @@ def test_boundaries(annotation):
     whole = annotation.act(4, {"do": "merge"})
     assert whole["words"] == ("because", "it", "rained", ".", "Nobody", "knew", "why", ".")
     assert annotation.progress()["open"] == 3
+    with pytest.raises(StructlearnError, match="its other part"):
+        annotation.undo(3)
     assert annotation.undo(whole["id"])["id"] == 4
     assert annotation.undo(3)["id"] == 1
     assert [own.id for own in annotation.state.items if own.status == "open"] == [0, 1, 2]
@@ -105,6 +171,9 @@ def test_accept_skip_undo_and_going_on(annotation, built_in, tmp_path):
     annotation.accept(0)
     assert annotation.skip(1) == {"open": 1, "accepted": 1, "skipped": 1}
     assert annotation.next()["id"] == 2
+    same = {name: accepted(tmp_path / "me") for name in ("ann", "bob")}
+    (found,) = agreement(same)
+    assert (found["sentences"], found["labelled_f"], found["tags_kappa"]) == (1, 1.0, 1.0)
     annotation.act(2, {"do": "tag", "word": 0, "tag": "NNP"})
     before = [json.dumps(annotation.get(id)) for id in range(3)]
     annotation.close()
@@ -135,6 +204,11 @@ def test_accept_skip_undo_and_going_on(annotation, built_in, tmp_path):
         {"do": "split", "word": 0},
         {"do": "chunk", "start": 0, "end": 2, "keep": 1},
         {"do": "attach", "start": 4, "end": 7, "head": 5},
+        {"do": "role", "predicate": 1, "start": 1, "end": 4, "label": "ARG1"},
+        {"do": "choose"},
+        {"do": "choose", "brackets": [["NP", 0]]},
+        {"do": "choose", "brackets": [["NP", 0, 3], ["NP", 2, 4]]},
+        {"do": "choose", "brackets": [["NP", 0, 9]]},
     ],
 )
 def test_what_is_no_action(annotation, action):
@@ -208,7 +282,7 @@ def test_learning(annotation, built_in, tmp_path, monkeypatch):
     assert (found["status"], found["better"]) == ("done", True)
     assert found["after"] == {"constituency_parser": 0.6}
     assert annotation.nlp.meta["notes"] == "adapted"
-    assert len(documents(annotation.state)) == 10
+    assert len(annotation.state.documents()) == 10
     annotation.close()
     again = Annotation(built_in, tmp_path / "me")
     assert again.nlp.meta["notes"] == "adapted"

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from spacy_structlearn.cli.common.corpora import gold_docs, recognized
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.serve.annotate import formats
-from spacy_structlearn.serve.annotate.annotation import documents
-from spacy_structlearn.serve.annotate.formats import Gold
+from spacy_structlearn.pipeline.annotation import formats
+from spacy_structlearn.pipeline.annotation.gold import Gold, doc_of, golds_of
 
 EDGES = [
     Gold(("(", "No", ")", "!"), (False, False, True, False), ("-LRB-", "UH", "-RRB-", ".")),
@@ -29,7 +29,7 @@ def test_round_trip(annotation, built_in, tmp_path, name):
     annotation.act(2, {"do": "chunk", "start": 0, "end": 2})
     for id in range(3):
         annotation.accept(id)
-    own = [*documents(annotation.state), EDGES[1:2]]
+    own = [*annotation.state.documents(), EDGES[1:2]]
     assert [len(golds) for golds in own] == [3, 1]
     formats.write(tmp_path, own, built_in.vocab)
     found = [gold for golds, whole in formats.read(built_in, tmp_path / name) for gold in golds]
@@ -40,22 +40,27 @@ def test_round_trip(annotation, built_in, tmp_path, name):
             same["chunks"] = other.chunks
             same["brackets"] = tuple(dict.fromkeys(gold.brackets))
         assert other == gold._replace(**same)
+    if not name.endswith(".spacy"):
+        assert recognized(tmp_path / name).value in ("treebank", "propbank", "prodigy")
 
 
 @pytest.mark.parametrize("gold", EDGES)
-def test_json_and_docs(built_in, gold):
+def test_json_and_docs(built_in, tmp_path, gold):
     data = json.loads(json.dumps(gold._asdict()))
     assert Gold.of(data) == gold
-    assert formats.from_prodigy(built_in, json.loads(json.dumps(formats.to_prodigy(gold)))) == gold
-    assert list(formats.golds_of(formats.doc_of(built_in.vocab, [gold, gold]))) == [gold, gold]
+    formats.write(tmp_path, [[gold]], built_in.vocab)
+    assert [*formats.read(built_in, tmp_path / "accepted.jsonl")] == [([gold], True)]
+    ((_, doc),) = gold_docs(built_in.vocab, tmp_path / "accepted.jsonl")  # as `convert` reads it
+    assert [*golds_of(doc)] == [gold]
+    assert list(golds_of(doc_of(built_in.vocab, [gold, gold]))) == [gold, gold]
 
 
 def test_white_space(built_in):
-    (one, two) = formats.golds_of(built_in("  It works.\n\n And how!"))
+    (one, two) = golds_of(built_in("  It works.\n\n And how!"))
     assert (one.words, one.spaces) == (("It", "works", "."), (True, False, True))
     assert one.frames[0][0] == 1
     assert two.brackets[0][1:] == (0, 3)
-    assert list(formats.golds_of(built_in(" \n "))) == []
+    assert list(golds_of(built_in(" \n "))) == []
 
 
 def test_spans_of_prodigy_are_wishes(annotation, tmp_path):
@@ -70,6 +75,11 @@ def test_spans_of_prodigy_are_wishes(annotation, tmp_path):
     found = annotation.get(3)
     assert ("NP", 2, 7) in found["brackets"]
     assert found["actions"][0]["do"] == "phrase"
+    assert annotation.import_(path)["open"] == 4  # it was taken before
+    ((_, doc),) = gold_docs(annotation.nlp.vocab, path)
+    assert [(own.label_, own.text[-9:]) for own in doc.spans["constituent_constraints"]] == [
+        ("NP", "telescope")
+    ]
 
 
 def test_trees_are_accepted(annotation, tmp_path):

@@ -1,7 +1,7 @@
 """Learn now: adaptation in a process of its own, and its scores on corrections held out.
 
-It is what `structlearn adapt` does with the same DocBin. The weights are the same, too, as long as
-both have as many threads of BLAS (OMP_NUM_THREADS), on which sums depend.
+It is `structlearn adapt BASE TRAIN` of the files in its folder, and makes the same weights in the
+same environment: sums depend on the number of threads of BLAS (OMP_NUM_THREADS).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +19,35 @@ from spacy.tokens import DocBin
 
 from ... import load
 from ...errors import StructlearnError
+from ...pipeline.annotation.corrections import Corrector
+from ...pipeline.annotation.gold import Gold, doc_of
+from ...pipeline.annotation.order import Parsed, ordered
 from ...pipeline.readers import with_gold_tokens
 from ...pipeline.training.fitting import adapt, save
 from ...writing import write_bytes
-from .formats import Gold, doc_of
 
 HELD_OUT = 5  # each fifth document
 LEAST = 10  # documents
-TRAIN, DEV, RESULT = "train.spacy", "held_out.spacy", "result.json"
+TRAIN, DEV, QUEUE, RESULT = "train.spacy", "held_out.spacy", "queue.json", "result.json"
 BASE, MODEL = "base", "model"
 
 
 class Learning:
-    """A process that learns. folder: of the annotator; its folder "learned" has all that is made.
+    """A process that learns.
 
-    documents: accepted sentences. Raises StructlearnError if there are fewer than LEAST documents.
+    documents: accepted sentences. queue: open ones, of which the new model makes a new order: see
+    `order.ordered`. folder: of the annotator; its folder "learned" has all that is made.
+    Raises StructlearnError if there are fewer than LEAST documents.
     """
 
-    def __init__(self, nlp: Language, documents: Sequence[Sequence[Gold]], folder: Path):
+    def __init__(
+        self,
+        nlp: Language,
+        documents: Sequence[Sequence[Gold]],
+        queue: Mapping[int, Gold],
+        folder: Path,
+        order: tuple[str, int],
+    ):
         if len(documents) < LEAST:
             problem = f"accept sentences of at least {LEAST} places of the texts first"
             raise StructlearnError("SL271", what="Nothing is learned", problem=problem)
@@ -49,23 +60,25 @@ class Learning:
             rows = (own for n, own in enumerate(documents, 1) if (n % HELD_OUT == 0) is is_dev)
             docs = [doc_of(nlp.vocab, own) for own in rows]
             write_bytes(made / name, DocBin(docs=docs).to_bytes())
+        write_bytes(made / QUEUE, json.dumps([[*order], [*queue], [*queue.values()]]).encode())
         save(nlp, made / BASE)
         with (made / "log").open("w") as log:
             command = [sys.executable, "-m", __name__, str(made)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def poll(self) -> dict[str, Any]:
-        """Return what `Annotation.learned` does, with the name of the `model` in the folder."""
+        """Return what `Annotation.learned` does, with the name of the `model` in the folder and the
+        numbers of the open sentences in their new `order`."""
         code = self._process.poll()
         if code is None:
             return {"status": "running"}
         if code:
             return {"status": "failed", "log": str(self._made / "log")}
-        return {"status": "done", "model": self._name, **json.loads(_read(self._made / RESULT))}
+        return {"status": "done", "model": self._name, **_json(self._made / RESULT)}
 
 
 def main(made: Path) -> None:
-    """Learn from what is in a folder, and write the scores there."""
+    """Learn from what is in a folder, and write the scores and the new order there."""
     if hasattr(os, "nice"):
         os.nice(10)  # whoever annotates should not wait
     nlp = load(made / BASE)
@@ -74,7 +87,13 @@ def main(made: Path) -> None:
     of: Any = {name: getattr(nlp.get_pipe(name), "main_score", "") for name in names}
     both: Any = [{name: scores.get(key) for name, key in of.items()} for scores in (before, after)]
     gain = sum((both[1][name] or 0) - (both[0][name] or 0) for name in names)
-    result = {"before": both[0], "after": both[1], "better": gain > 0}
+    result = {"before": both[0], "after": both[1], "better": gain > 0, "order": []}
+    if result["better"]:
+        order, ids, rows = _json(made / QUEUE)
+        corrector = Corrector(load(made / MODEL))
+        found = [corrector.corrected(Gold(*row)) for row in rows]
+        parsed = [Parsed(own.gold.words, own.gold.tags, own.probs) for own in found]
+        result["order"] = [ids[number] for number in ordered(parsed, *order)]
     write_bytes(made / RESULT, json.dumps(result).encode())
 
 
@@ -83,8 +102,8 @@ def _scores(nlp: Language, path: Path) -> dict[str, Any]:
     return nlp.evaluate([with_gold_tokens(nlp, doc) for doc in docs])
 
 
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf8")
+def _json(path: Path) -> Any:
+    return json.loads(path.read_bytes())
 
 
 if __name__ == "__main__":

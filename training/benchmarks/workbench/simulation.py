@@ -44,12 +44,12 @@ from spacy.language import Language
 
 import spacy_structlearn
 from spacy_structlearn.groups import SRL
+from spacy_structlearn.pipeline.annotation import formats
+from spacy_structlearn.pipeline.annotation.corrections import Action, Corrector, checked
+from spacy_structlearn.pipeline.annotation.gold import Gold, golds_of
+from spacy_structlearn.pipeline.annotation.journal import Journal, read
+from spacy_structlearn.pipeline.annotation.order import Parsed, ordered
 from spacy_structlearn.pipeline.readers import read_treebank
-from spacy_structlearn.serve.annotate import formats
-from spacy_structlearn.serve.annotate.corrections import Action, Corrector, checked
-from spacy_structlearn.serve.annotate.formats import Gold
-from spacy_structlearn.serve.annotate.journal import Journal, read
-from spacy_structlearn.serve.annotate.order import Parsed, ordered
 from spacy_structlearn.trees.tree import Tree
 from training.benchmarks.adaptation import scored, trained, words_of
 from training.common.command import Figures
@@ -236,7 +236,7 @@ def roundtrip(args: Any) -> Figures:
     nlp = spacy.blank("en")
     trees, spaces, props = (SAMPLE / f"sample.{own}" for own in ("trees", "spaces", "props"))
     docs = [doc for _, doc in read_treebank(nlp.vocab, trees, spaces=spaces, props=props)]
-    documents = [list(formats.golds_of(doc)) for doc in docs if SRL in doc.spans][: args.limit]
+    documents = [list(golds_of(doc)) for doc in docs if SRL in doc.spans][: args.limit]
     with TemporaryDirectory() as name:
         folder = Path(name)
         formats.write(folder, documents, nlp.vocab)

@@ -1,4 +1,4 @@
-"""The journal of an annotator: one JSON object a line, behind its checksum and its length.
+"""The journal of an annotator: one JSON object a line, behind its checksum.
 
 Lines are only added, and each is on the disk before `append` returns. What a killed process left of
 its last line is dropped. A line that is damaged elsewhere is an error, as nothing may be lost.
@@ -30,7 +30,6 @@ class Journal:
     def __init__(self, path: Path):
         with ExitStack() as stack:
             path = resolved(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(path))
             if not path.exists():
                 write_bytes(path, b"")
@@ -41,7 +40,8 @@ class Journal:
 
     def append(self, record: Record) -> None:
         """Add a record. After an error, such as a full disk, the journal is as it was before."""
-        data = _line(record)
+        text = json.dumps(record, separators=(",", ":")).encode("ascii")
+        data = b"%08x %s\n" % (zlib.crc32(text), text)
         try:
             rest = memoryview(data)
             while rest:
@@ -69,20 +69,10 @@ def read(path: Path) -> tuple[list[Record], int]:
     records, size = [], 0
     # What follows the last line break is no line.
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-        checksum, _, rest = line.partition(b" ")
-        length, _, text = rest.partition(b" ")
-        if checksum != _checksum(text) or length != b"%d" % len(text):
+        checksum, _, text = line.partition(b" ")
+        if checksum != b"%08x" % zlib.crc32(text):
             problem = f"line {number} is damaged. Take the file from a backup"
             raise StructlearnError("SL271", what=path, problem=problem)
         records.append(json.loads(text))
         size += len(line) + 1
     return records, size
-
-
-def _line(record: Record) -> bytes:
-    text = json.dumps(record, separators=(",", ":")).encode("ascii")
-    return b"%s %d %s\n" % (_checksum(text), len(text), text)
-
-
-def _checksum(text: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(text)

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.serve.annotate.journal import Journal, read
+from spacy_structlearn.pipeline.annotation.journal import Journal, read
 
 RECORDS = [{"do": "a", "text": "ü\n\r\u2028 \ud800"}, {"do": "b", "n": [1, None, 0.5]}, {"do": "c"}]
 

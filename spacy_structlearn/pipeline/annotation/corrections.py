@@ -2,6 +2,11 @@
 
 Each correction of a tree is a constraint on spans (Pereira & Schabes 1992), so the parser finds
 what follows from it. What no tree of the grammar meets is made in the tree that it finds.
+
+    corrector = Corrector(nlp)
+    words = Gold(["She", "saw", "the", "man", "with", "it"], [True] * 6)
+    action = checked({"do": "phrase", "start": 2, "end": 6, "label": "NP"}, 6)
+    print(corrector.corrected(words, [action]).gold.tree)
 """
 
 from __future__ import annotations
@@ -16,16 +21,17 @@ from spacy.tokens import Doc
 
 from ...errors import StructlearnError
 from ...groups import CONSTITUENT_CONSTRAINTS, CONSTITUENT_TAGS, CONSTITUENTS, NP_CHUNKS
-from ...pipeline.constituency_parser import UNMET, ConstituencyParser
-from ...pipeline.extensions import constituent_tags, set_spans
-from ...pipeline.extensions.chunks import head
-from ...pipeline.extensions.constraints import FORBIDDEN
-from ...pipeline.extensions.span_groups import N_TOKENS, group_scores
-from ...pipeline.readers import with_norms
-from ...pipeline.sentence_splitter import SentenceSplitter
-from ...pipeline.srl_labeler import SRLLabeler
 from ...trees.chunks import base_noun_phrases
-from .formats import Gold, doc_of, golds_of
+from ...trees.tree import Tree
+from ..constituency_parser import UNMET, ConstituencyParser
+from ..extensions import constituent_tags, set_spans, trees
+from ..extensions.chunks import head
+from ..extensions.constraints import FORBIDDEN
+from ..extensions.span_groups import N_TOKENS, group_scores
+from ..readers import with_norms
+from ..sentence_splitter import SentenceSplitter
+from ..srl_labeler import SRLLabeler
+from .gold import Gold, doc_of, golds_of
 
 Action = dict[str, Any]
 SPAN = {"start": "start", "end": "end"}
@@ -33,15 +39,18 @@ ALONE = {"alone": "flag"}
 KINDS: dict[str, dict[str, str]] = {
     "phrase": SPAN | ALONE | {"label": "label", "instead": "label or null"},
     "no_phrase": SPAN | ALONE | {"label": "label or null"},
+    "choose": {"brackets": "brackets"},
     "tag": {"word": "word", "tag": "label"},
-    "attach": SPAN | {"head": "word"},
-    "role": SPAN | {"predicate": "word", "label": "label or null"},
+    "attach": SPAN | {"head": "word outside"},
+    "role": SPAN | {"predicate": "word outside", "label": "label or null"},
     "predicate": {"word": "word", "roleset": "label or null", "keep": "flag"},
     "chunk": SPAN | {"keep": "flag"},
-    "split": {"word": "word"},
+    "split": {"word": "word but the first"},
     "merge": {},
 }
-"""The fields of each kind of action, besides "do". See `Annotation.act`."""
+"""The fields of each kind of action, besides "do". See `serve.annotate.annotation.Annotation.act`,
+which splits and merges sentences; these two change nothing here."""
+_DEFAULTS = {"keep": True, "alone": False}
 _LABEL = re.compile(r"(?![!])[^\s()]{1,40}")
 _ANY = "X"  # the label of a phrase that no tree has and whose label nobody gave
 
@@ -51,31 +60,43 @@ def checked(action: Mapping[str, Any], n: int) -> Action:
 
     Raises StructlearnError if it is not one.
     """
-
-    def valid(kind: str, value: Any) -> bool:
-        if kind == "flag":
-            return isinstance(value, bool)
-        if "label" in kind:
-            missing = value is None and kind != "label"
-            return missing or (isinstance(value, str) and _LABEL.fullmatch(value) is not None)
-        return type(value) is int and 0 <= value < n + (kind == "end")
-
     does, what = action.get("do"), f"The action {dict(action)}"
     fields = KINDS.get(does) if isinstance(does, str) else None
     if fields is None:
         raise StructlearnError("SL271", what=what, problem=f'"do" is one of {", ".join(KINDS)}')
-    made = {name: action.get(name, name == "keep" or None) for name in fields}
-    made |= {"alone": made.get("alone") or False} if "alone" in made else {}
-    if (
-        action.keys() - {"do", *made}
-        or not all(valid(kind, made[name]) for name, kind in fields.items())
-        or made.get("start", 0) >= made.get("end", n)
-        or (does == "split" and made["word"] == 0)
-    ):
+    made = {name: action.get(name, _DEFAULTS.get(name)) for name in fields}
+    is_known = not action.keys() - {"do", *made}
+    if not is_known or not all(_is(kind, made[name], made, n) for name, kind in fields.items()):
         known = ", ".join(f"{name}: {kind}" for name, kind in fields.items())
         problem = f"it must have {known or 'no fields'}, within its {n} words"
         raise StructlearnError("SL271", what=what, problem=problem)
     return {"do": does, **made}
+
+
+def _is(kind: str, value: Any, action: Mapping[str, Any], n: int) -> bool:
+    """Say whether the value of a field of an action is of its kind."""
+    if kind == "flag":
+        return isinstance(value, bool)
+    if kind == "brackets":
+        names = ("label", "start", "end")
+        rows: list[Any] = value if isinstance(value, list) else [None]
+        is_row = (isinstance(own, (list, tuple)) and len(own) == len(names) for own in rows)
+        if not all(is_row):
+            return False
+        each = [dict(zip(names, own, strict=True)) for own in rows]
+        return all(_is(name, own[name], own, n) for own in each for name in names) and not any(
+            crosses(one[1:], other[1:]) for one in rows for other in rows
+        )
+    if "label" in kind:
+        missing = value is None and kind != "label"
+        return missing or (isinstance(value, str) and _LABEL.fullmatch(value) is not None)
+    if type(value) is not int or not 0 <= value < n + (kind == "end"):
+        return False
+    if kind == "word outside":
+        return not action["start"] <= value < action["end"]
+    if kind == "end":
+        return _is("start", action["start"], action, n) and action["start"] < value
+    return value > 0 or kind != "word but the first"
 
 
 class Wish(NamedTuple):
@@ -97,7 +118,7 @@ class Wish(NamedTuple):
         return self.must and crosses(self, other)
 
 
-def crosses(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def crosses(one: Sequence[Any], other: Sequence[Any]) -> bool:
     """Say whether two brackets (start, end, ...) cannot be in one tree."""
     return one[0] < other[0] < one[1] < other[1] or other[0] < one[0] < other[1] < one[1]
 
@@ -112,19 +133,25 @@ def wishes_of(action: Action, n: int) -> list[Wish]:
         return found + [Wish(*place, action["instead"], False)] * bool(action["instead"])
     if action["do"] == "no_phrase":
         return [Wish(*place, action["label"], False)]
+    if action["do"] == "choose":
+        return [
+            Wish(start, end, label, must)
+            for must, name in ((True, "brackets"), (False, "without"))
+            for label, start, end in action.get(name, ())
+        ]
     if action["do"] != "attach":
         return []
     # Whatever is around the phrase has the head.
-    label, *widest = action.get("joined") or (None, *place)
     (start, end), word = place, action["head"]
     spans = ((i, j) for i in range(start + 1) for j in range(end, n + 1) if (i, j) != place)
     found = [Wish(*own, None, False) for own in spans if not own[0] <= word < own[1]]
-    if end - start > 1:
-        found.append(Wish(*place, None, True))
-    return found + [Wish(widest[0], widest[1], label, True)] * (label is not None)
+    found += [Wish(*place, None, True)] * (end - start > 1)
+    if joined := action.get("joined"):
+        found.append(Wish(joined[1], joined[2], joined[0], True))
+    return found
 
 
-def joined(doc: Doc, start: int, end: int, word: int) -> tuple[str, int, int] | None:
+def _joined(doc: Doc, start: int, end: int, word: int) -> tuple[str, int, int] | None:
     """Return the phrase of a word after another phrase joins it; None if it has it already."""
     of = [span for span in doc.spans[CONSTITUENTS] if (own := head(span)) and own.i == word]
     apart = [own for own in of if own.end <= start or end <= own.start]
@@ -171,52 +198,81 @@ class Corrector:
         if not names:
             problem = "it has no constituency_parser. Give a pipeline that has one"
             raise StructlearnError("SL271", what="The pipeline", problem=problem)
+        self.parser: Any = nlp.get_pipe(names[-1])
         last = nlp.pipe_names.index(names[-1]) + 1
         pipes = [of for _, of in nlp.pipeline]
         self._before = [of for of in pipes[:last] if not isinstance(of, SentenceSplitter)]
-        self._labelers = [of for of in pipes[last:] if isinstance(of, SRLLabeler)]
+        self.labelers = [of for of in pipes[last:] if isinstance(of, SRLLabeler)]
         self.after = nlp.pipe_names[last:]
 
-    def corrected(self, gold: Gold, actions: Sequence[Action], made: Collection[int]) -> Corrected:
-        """Parse the words of a sentence under actions. made: the numbers of those before the last
-        one that no tree meets, as far as they are known."""
-        n, numbers = len(gold.words), range(len(actions))
-        groups = [wishes_of(action, n) for action in actions]
+    def corrected(
+        self, gold: Gold, actions: Sequence[Action] = (), made: Collection[int] = ()
+    ) -> Corrected:
+        """Parse the words of a sentence under actions, which `checked` and `completed` return.
+
+        made: the numbers of those before the last one that no tree meets, as far as they are known.
+        """
+        groups = [wishes_of(action, len(gold.words)) for action in actions]
+        numbers = range(len(actions))
         if first := [number for number in numbers if "tree" in actions[number]]:
             # From here on the tree is changed, not parsed.
             tree, unmet = Gold.of(actions[first[0]]["tree"]), {*numbers[first[0] :]}
-            doc = doc_of(self.nlp.vocab, [tree])
-            doc.spans[CONSTITUENTS].attrs["scores"] = np.ones(len(tree.brackets), np.float32)
-            return self._annotated(gold, doc, groups, unmet, actions)
-        last = len(groups) - 1
-        for unmet in (set(made), {*made, last} & set(range(len(groups)))):
-            doc, met = self._parsed(gold, groups, unmet)
-            if met:
-                break
+            doc, met = doc_of(self.nlp.vocab, [tree]), True
+            scores = np.ones(len(tree.brackets), np.float32)
+            doc.spans[CONSTITUENTS].attrs["scores"] = scores
         else:
-            unmet = set(range(len(groups)))
-            for number in range(len(groups)):
+            for unmet in ({*made}, {*made, *numbers[-1:]}):
+                doc, met = self._parsed(gold, groups, unmet)
+                if met:
+                    break
+        if not met:
+            unmet = {*numbers}
+            for number in numbers:
                 if self._parsed(gold, groups, unmet - {number})[1]:
                     unmet.remove(number)
             doc, _ = self._parsed(gold, groups, unmet)
-        return self._annotated(gold, doc, groups, unmet, actions)
-
-    def _annotated(
-        self,
-        gold: Gold,
-        doc: Doc,
-        groups: Sequence[Sequence[Wish]],
-        unmet: set[int],
-        actions: Sequence[Action],
-    ) -> Corrected:
-        """Add what the tree does not say yet, and the other layers."""
         self._make_true(doc, _settled(groups, unmet, of_unmet=True))
-        for labeler in self._labelers:
+        for labeler in self.labelers:
             doc = labeler(doc)
         (found,) = golds_of(doc)
         probs = group_scores(doc.spans[CONSTITUENTS])
         edited = with_layers(found._replace(spaces=gold.spaces), actions)
         return Corrected(edited, [] if probs is None else probs.tolist(), frozenset(unmet), doc)
+
+    def completed(
+        self, gold: Gold, actions: Sequence[Action], made: Collection[int], action: Action
+    ) -> Action:
+        """Add to a new action what it depends on in the tree that is found under those before it.
+
+        Without it, an attachment may leave the phrase in no phrase of its head, and a tree that is
+        chosen may have other brackets, too.
+        """
+        if action["do"] not in ("attach", "choose") and not action.get("alone"):
+            return action
+        if action["do"] == "choose":
+            wanted, action = {*map(tuple, action["brackets"])}, action | {"without": []}
+            while True:
+                found = self.corrected(gold, [*actions, action], made).gold.brackets
+                more = {*found} - wanted - {*action["without"]}
+                if not more:
+                    return action
+                action["without"] += sorted(more)
+        now = self.corrected(gold, actions, made)
+        if action["do"] == "attach":
+            place = action["start"], action["end"], action["head"]
+            return action | {"joined": _joined(now.doc, *place)}
+        return action | {"tree": now.gold._asdict()}
+
+    def alternatives(
+        self, gold: Gold, actions: Sequence[Action], made: Collection[int], k: int = 10
+    ) -> list[tuple[float, Tree]]:
+        """Return the k best trees with the brackets that the actions wish, and their probabilities
+        given that; none for a sentence that is too long, see `ConstituencyParser.k_best`."""
+        groups = [wishes_of(action, len(gold.words)) for action in actions]
+        doc, _ = self._parsed(gold, groups, made)
+        if len(doc) > self.parser.max_length:
+            return []
+        return [(float(np.exp(log_prob)), own) for log_prob, own in self.parser.k_best(doc, k)]
 
     def _parsed(
         self, gold: Gold, groups: Sequence[Sequence[Wish]], unmet: Collection[int]
@@ -238,14 +294,14 @@ class Corrector:
         return doc, all(span.label_ != UNMET for span in doc._.parse_failures)
 
     def _make_true(self, doc: Doc, wishes: Sequence[Wish]) -> None:
+        """Change the tree of a Doc until it is as wished. Its chunks are then those of the tree."""
         doc.spans.pop(CONSTITUENT_CONSTRAINTS, None)
-        brackets, tags = doc.spans[CONSTITUENTS], constituent_tags(doc, range(len(doc)))
         if wishes:
+            brackets, tags = doc.spans[CONSTITUENTS], constituent_tags(doc, range(len(doc)))
             scores = group_scores(brackets)
             probs = [1.0] * len(brackets) if scores is None else scores.tolist()
-            rows = [
-                (own.label_, own.start, own.end, p) for own, p in zip(brackets, probs, strict=True)
-            ]
+            pairs = zip(brackets, probs, strict=True)
+            rows = [(own.label_, own.start, own.end, p) for own, p in pairs]
             tags, rows = made_true(tags, rows, wishes)
             scores = np.array([row[3] for row in rows], dtype=np.float32)
             set_spans(doc, CONSTITUENTS, [row[:3] for row in rows], scores)
@@ -253,7 +309,7 @@ class Corrector:
             doc.spans.pop(CONSTITUENT_TAGS, None)
             for token, tag in zip(doc, tags, strict=True):
                 token.tag_ = tag
-        chunks = base_noun_phrases(Gold.of(next(golds_of(doc))._asdict()).tree)
+        chunks = base_noun_phrases(trees(doc)[0])
         set_spans(doc, NP_CHUNKS, [("NP", *chunk) for chunk in chunks])
 
 
@@ -263,7 +319,13 @@ def _settled(
     """Return the wishes of some groups. A later one replaces earlier ones that contradict it."""
     kept: list[tuple[Wish, int]] = []
     for number, group in enumerate(groups):
-        kept = [own for own in kept if not any(wish.contradicts(own[0]) for wish in group)]
+        # Hundreds may be forbidden, which contradict only what must be.
+        musts = [wish for wish in group if wish.must]
+        kept = [
+            (own, of)
+            for own, of in kept
+            if not any(wish.contradicts(own) for wish in (group if own.must else musts))
+        ]
         kept += [(wish, number) for wish in group]
     return [wish for wish, number in kept if (number in unmet) is of_unmet]
 
