@@ -8,7 +8,7 @@ from enum import Enum
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -16,9 +16,6 @@ from ..errors import StructlearnError
 from .common.pipelines import HELP, ModelArgument, load
 from .common.terminal import echo, table
 from .common.texts import TREES, Unit, UnitOption, read, sources
-
-if TYPE_CHECKING:
-    from ..serve.annotate.annotation import Annotation
 
 HostOption: TypeAlias = Annotated[str, typer.Option(help="Address to listen on.")]
 PortOption: TypeAlias = Annotated[int, typer.Option(help="Port; 0 for any.", min=0, max=65535)]
@@ -129,7 +126,7 @@ def annotate_cli(
     The page is for one annotator, and there are no passwords: see `serve` for who can connect.
     """
     _check_extra()
-    from ..serve.annotate import annotation as annotating
+    from ..serve.annotate.annotation import Annotation
     from ..serve.annotating import EXPORT, agreements, annotate
 
     if not re.fullmatch(r"\w[\w .-]*", annotator):
@@ -145,10 +142,10 @@ def annotate_cli(
     nlp = load(model)
     is_treebank = texts is not None and Path(texts).suffix in ANNOTATED
     new = _texts(texts, output, unit, nlp.max_length) if texts and not is_treebank else ()
-    opened = annotating.Annotation(nlp, folder, new, order=order.value, seed=seed)
+    opened = Annotation(nlp, folder, new, order=order.value, seed=seed)
     try:
         if is_treebank:
-            _import(opened, Path(str(texts)))
+            opened.import_(Path(str(texts)))
         if export:
             for name in opened.export(folder / EXPORT)["files"]:
                 echo(folder / EXPORT / name)
@@ -175,9 +172,3 @@ def _texts(source: str, output: Path, unit: Unit, most: int) -> Iterator[tuple[s
     for file in sources(source, str(output), None):
         for number, text in enumerate(read(file.path, None, unit, most)):
             yield f"{file.name}:{number}", str(text.content)
-
-
-def _import(opened: Annotation, path: Path) -> None:
-    """Import a treebank, unless it has been."""
-    if not any(item.text.rpartition(":")[0] == path.name for item in opened.state.items):
-        opened.import_(path)

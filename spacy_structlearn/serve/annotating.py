@@ -22,14 +22,14 @@ from starlette.routing import Route
 
 from ..about import __version__
 from ..errors import StructlearnError
-from .annotate.agreement import agreement
+from ..evaluation.agreement import agreement
 from .annotate.annotation import JOURNAL, Annotation, accepted
 from .app import PAGE, Limits, application, fixed, listen, names, read_fields, run
 
 FIELDS: dict[str, Callable[[Any], bool]] = {
     "id": lambda own: type(own) is int,
     "action": lambda own: isinstance(own, dict),
-    "order": lambda own: own in (None, "random"),
+    "order": lambda own: own is None or isinstance(own, str),
 }
 ONE = ("id",)
 CALLS: dict[str, tuple[str, ...]] = {
@@ -64,7 +64,7 @@ def make_app(annotation: Annotation, name: str, hosts: Collection[str] = ()) -> 
 
     async def post(request: Request) -> Response:
         does = request.path_params["call"]
-        if does not in CALLS or not hasattr(annotation, does):
+        if does not in CALLS:
             raise HTTPException(404, f"The calls are {', '.join(CALLS)}.")
         fields = await read_fields(request, LIMITS, CALLS[does])
         if wrong := [key for key in CALLS[does] if not FIELDS[key](fields.get(key))]:
@@ -73,10 +73,9 @@ def make_app(annotation: Annotation, name: str, hosts: Collection[str] = ()) -> 
             json.dumps(fields, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise HTTPException(400, "A label has half of a surrogate pair.") from None
-        given = {key: own for key, own in fields.items() if own is not None}
         if does == "export":
-            given["folder"] = annotation.folder / EXPORT
-        return await answer(getattr(annotation, does), **given)
+            fields["folder"] = annotation.folder / EXPORT
+        return await answer(getattr(annotation, does), **fields)
 
     def get(call: Callable[[], Any]) -> Callable[[Request], Any]:
         async def send(request: Request) -> Response:
@@ -88,7 +87,7 @@ def make_app(annotation: Annotation, name: str, hosts: Collection[str] = ()) -> 
         found = {"status": "ok", "model": name, "annotator": annotation.folder.name}
         return JSONResponse(found | {"version": __version__})
 
-    calls = {own: getattr(annotation, own) for own in STATES if hasattr(annotation, own)}
+    calls = {own: getattr(annotation, own) for own in STATES}
     calls["agreement"] = partial(agreements, annotation.folder.parent)
     routes = [fixed(at, (PAGE / file).read_bytes(), kind) for at, (file, kind) in FILES.items()]
     routes += [Route(f"/{own}", get(call)) for own, call in calls.items()]

@@ -271,7 +271,7 @@ function pick({ title, label = "Label", rows = [], free = true, empty = false, v
   });
 }
 
-const explained = (kind) => Object.entries(labels[kind]).map(([name, text]) => ({ value: name, name, text }));
+const explained = (kind) => Object.keys(labels[kind]).sort().map((name) => ({ value: name, name, text: labels[kind][name] ?? "" }));
 
 async function guide() {
   const kinds = { phrases: "Phrase", tags: "Tag", roles: "Role" };
@@ -281,12 +281,11 @@ async function guide() {
 }
 
 async function list() {
-  const rows = (await call("list")).map(({ id, text, status, words }) => {
-    const shown = Array.isArray(words) ? words.join(" ") : text;
-    return { value: id, name: `${id + 1} ${status}`, text: shown };
-  });
+  const all = await call("list").catch((error) => say(error.message, true));
+  if (!all) return;
+  const rows = all.map(({ id, status, words }) => ({ value: id, name: `${id + 1} ${status}`, text: words }));
   const found = await pick({ title: "Sentences", label: "Search", rows, free: false, ok: "Show" });
-  if (found) await go(found.value);
+  if (found) await doing(() => go(found.value));
 }
 
 async function go(id) {
@@ -537,7 +536,7 @@ $("scroll").addEventListener("dblclick", (event) => {
 });
 
 // --- the rest of the page -------------------------------------------------------------------------
-$("list").onclick = () => doing(list);
+$("list").onclick = list;
 $("random").onclick = () => doing(() => next("random"));
 $("guide").onclick = guide;
 $("help").onclick = () => $("keys").showModal();

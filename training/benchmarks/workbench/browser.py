@@ -21,8 +21,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from spacy_structlearn.pipeline.annotation.journal import read
+from spacy_structlearn.serve.annotate.annotation import JOURNAL
 from training.benchmarks.usability.browser import Browser, program
-from training.benchmarks.workbench.driver import WRONG, Page, css, text_of, word
+from training.benchmarks.workbench.driver import IS_IDLE, WRONG, Page, css, text_of, word
 from training.benchmarks.workbench.server import JSON, Server
 from training.common.command import Figures
 
@@ -39,7 +41,6 @@ LONG = "The town wrote to the members, " + ", ".join(
 HEBREW, EMOJI = "היא מכרה סירה ישנה.", "The 👩‍🚀 flew home 🚀 on Monday."
 SHORT = [f"The {who} sold a {what}." for who in WHO for what in ("boat", "red chair")]
 TEXTS = "\n\n".join([FIRST, LONG, HEBREW, EMOJI, *SHORT])
-TYPED = {"FIRST": FIRST, "HEBREW": HEBREW, "EMOJI": EMOJI, "LONG": "word " * 2001}
 STATUS = 'document.querySelector("#status").textContent'
 
 
@@ -57,14 +58,12 @@ class Work(NamedTuple):
 
     def last(self) -> dict[str, Any]:
         """Return the last record of the journal."""
-        lines = (self.folder / "out" / "annotator" / "journal.jsonl").read_bytes().splitlines()
-        found: dict[str, Any] = json.loads(lines[-1].split(b" ", 2)[2])
-        return found
+        return read(self.folder / "out" / "annotator" / JOURNAL)[0][-1]
 
     def wait(self, page: Page, does: str, id: int = 0) -> dict[str, Any]:
         """Return the last record once it is of this kind, and the page can go on."""
-        page.wait(lambda: (self.last()["do"], self.last().get("id")) == (does, id))
-        page.wait('!document.querySelector("[aria-busy]")')
+        page.wait(lambda: (self.last()["do"], self.last().get("id")) == (does, id), f"{does} {id}")
+        page.wait(IS_IDLE)
         return self.last()
 
 
@@ -80,111 +79,73 @@ def annotate(folder: Path, port: int = 0) -> Work:
     return Work(server, folder, f"http://127.0.0.1:{server.port}/")
 
 
-# --- scenarios of steps ---------------------------------------------------------------------------
+# --- scenarios of steps: see `Page.take` ----------------------------------------------------------
 Scenario = Callable[[Page, Work], None]
 # The sentences of TEXTS: 0 and 1 are FIRST, 2 is LONG, 3 HEBREW, 4 EMOJI, others SHORT.
-PARSE = r"""
-parse by keys: open | press Tab | type FIRST | press Control+Enter | see says === "2 sentences, 19 words."
-parse by a button: open | press Tab | type FIRST | click Parse | see says.startsWith("2 sentences")
-    | see document.activeElement.id === "structure" | press Tab | named
-2 best trees: open #text=Dogs+bark.&trees=2 | see count("#alternatives figure") === 2
+TYPED = {"FIRST": FIRST, "HEBREW": HEBREW, "EMOJI": EMOJI, "LONG": "word " * 2001}
+DOGS = "open #text=Dogs+bark.&trees=2"
+PARSE = rf"""
+parse by keys: open | press Tab | type FIRST | press Control+Enter
+    | see says === "2 sentences, 19 words."
+parse by a button: open | click #text | type FIRST | click Parse
+    | see says.startsWith("2 sentences") | see document.activeElement.id === "structure" | named
+2 best trees: {DOGS} | see count("#alternatives figure") === 2
 no best trees: open #text=Dogs+bark.&trees=0 | see says === "1 sentence, 3 words."
     | see count("#alternatives figure") === 0
-copy brackets: open #text=Dogs+bark. | click Copy brackets | see window.__copied.startsWith("(S (NP")
-copy JSON: open #text=Dogs+bark. | click Copy JSON | see JSON.parse(window.__copied).text === "Dogs bark."
-copy CoNLL-U: open #text=Dogs+bark. | click Copy CoNLL-U | see window.__copied.includes("1\tDogs\t")
-copy SVG: open #text=Dogs+bark. | click Copy SVG | see window.__copied.startsWith("<svg")
-copy LaTeX: open #text=Dogs+bark. | click Copy LaTeX | see window.__copied.includes("forest")
+copy brackets: {DOGS} | click Copy brackets | see window.__copied.includes("(NP (NNS Dogs))")
+copy JSON: {DOGS} | click Copy JSON | see JSON.parse(window.__copied).text === "Dogs bark."
+copy CoNLL-U: {DOGS} | click Copy CoNLL-U | see window.__copied.includes("1\tDogs\t")
+copy SVG: {DOGS} | click Copy SVG | see window.__copied.startsWith("<svg")
+copy LaTeX: {DOGS} | click Copy LaTeX | see window.__copied.includes("forest")
     | see says === "LaTeX copied."
-text in the address: open | press Tab | type Go away. | click Parse | see location.hash.includes("Go+away.")
-history: open #text=Dogs+bark. | see says.includes("3 words") | click Parse | press Shift+Tab Tab
-    | type So: | click Parse | see says.includes("4 words") | go -1 | see says.includes("3 words")
-too long: open | press Tab | type LONG | press Control+Enter
+text in the address: open | click #text | type Go away. | click Parse
+    | see location.hash.includes("Go+away.")
+history: {DOGS} | see says.includes("3 words") | click #text | type  So | click Parse
+    | see says.includes("4 words") | go -1 | see says.includes("3 words")
+too long: open | click #text | type LONG | press Control+Enter
     | see shows(".error") && says.includes("10,000 characters")
-right to left: open | press Tab | type HEBREW | click Parse | see says === "1 sentence, 5 words."
-emoji: open | press Tab | type EMOJI | click Parse | see says.startsWith("1 sentence") | named
-a phone in the dark: phone | press Tab | type FIRST | click Parse | see says.startsWith("2 sentences")
-    | see back === "rgb(13, 17, 23)" && wide <= 390 | named
+right to left: open | click #text | type HEBREW | click Parse | see says === "1 sentence, 5 words."
+emoji: open | click #text | type EMOJI | click Parse | see says.startsWith("1 sentence") | named
+a phone in the dark: phone | click #text | type FIRST | click Parse
+    | see says.startsWith("2 sentences") | see back === "rgb(13, 17, 23)" && wide <= 390 | named
 """
 ANNOTATE = """
 drag over words: open #id=0 | drag 5 9 | see chosen === 5 | press Escape | see chosen === 1
 a range by finger: phone #id=0 | tap 5 | tap Range | tap 9 | see chosen === 5
-double click: open #id=0 | double 2 | see text("#pick-title").startsWith("Tag of") | named | press Escape
-    | see at.includes("word 2")
+double click: open #id=0 | double 2 | see text("#pick-title").startsWith("Tag of") | named
+    | press Escape | see at.includes("word 2")
 arrow keys: open #id=0 | press End | see at.startsWith("., tag .") | press Home ArrowUp
     | see at.startsWith("NP, words 1 to 3") | press ArrowRight | see at.startsWith("VP, words 4 to")
     | press ArrowDown | see at.startsWith("saw, tag VBD")
 list of sentences: open #id=0 | press a | type he left | press Enter | see location.hash === "#id=1"
     | see place.startsWith("Sentence 2 ") | go -1 | see place.startsWith("Sentence 1 ")
 random: open #id=0 | press n n n n n n n n n n n n | see !place.startsWith("Sentence 1 ")
-what labels mean: open #id=0 | press g | type noun phrase | see text("#pick-list b") === "NP" | named
+what labels mean: open #id=0 | press g | type np | see text("#pick-list b") === "NP" | named
     | press Escape | see !shows("dialog[open]")
 help of keys: open #id=0 | press ? | see text("#keys").includes("accept the sentence") | named
-refused: open #id=0 | press p | type N(P | press Enter | see shows(".error") && says.includes("label")
+refused: open #id=0 | press p | type N(P | press Enter
+    | see shows(".error") && says.includes("label")
 doubtful: open #id=2 | press Home d | see shows(".doubt:focus, .unsure:focus")
-300 words: open #id=2 | see count(".word") >= 300 | press End | see shows(".word:focus") && focused <= 1280
-    | press t | type NN | press Enter | last act 2 | press u | last undo 2
-words from right to left: open #id=3 | see left(".word:nth-last-of-type(2)") < left(".word")
+300 words: open #id=2 | see count(".word") >= 300 | press End
+    | see shows(".word:focus") && focused <= 1280 | press t | type NN | press Enter
+    | see says.startsWith("Done") | press u | see says === "Undone."
+words from right to left: open #id=3 | see left(".word:last-of-type") < left(".word")
     | press Home ArrowLeft | see at.endsWith("word 2")
-emoji of a text: open #id=4 | see text("#sentence").includes("👩‍🚀 flew home 🚀") | press Home ArrowRight
-    | see at.startsWith("👩‍🚀, tag")
+emoji of a text: open #id=4 | see text("#sentence").includes("flew home 🚀")
+    | press Home ArrowRight | see at.startsWith("👩‍🚀, tag")
 annotate on a phone in the dark: phone #id=0 | see back === "rgb(13, 17, 23)" && wide <= 390 | named
 no such sentence: open #id=999 | see place.startsWith("Sentence 1 ")
-export: open #id=1 | press Enter | last accepted 1 | click Export | see says.startsWith("1 sentence exported")
-    | press u | last undo 1
 """
-SHORTHAND = """((text, count, shows, left) => {
-const [says, place, chosen] = [text("#status"), text("#place"), count(".word.in")];
-const at = document.activeElement.getAttribute("aria-label") ?? "";
-const [wide, back] = [document.scrollingElement.scrollWidth, getComputedStyle(document.body).backgroundColor];
-const focused = document.activeElement.getBoundingClientRect().right;
-return %s; })((own) => document.querySelector(own)?.textContent ?? "",
-(own) => document.querySelectorAll(own).length, (own) => !!document.querySelector(own),
-(own) => document.querySelector(own).getBoundingClientRect().x)"""
-
-
-def steps(page: Page, work: Work, text: str) -> None:
-    """Take steps.
-
-    open: an address of the page; phone: in the dark, at the width of a phone. press: keys. type: a
-    text. click, tap: a button, or a word by its number; double, drag: words. go: in the history.
-    see: a script with the names of SHORTHAND becomes true. last: the last record of the journal,
-    and its sentence. named: all controls have names.
-    """
-    for step in text.split(" | "):
-        does, _, rest = step.strip().partition(" ")
-        if does in ("open", "phone"):
-            page.open(work.url + rest, *((390, "dark") if does == "phone" else ()))
-        elif does == "press":
-            for key in rest.split():
-                page.press(key)
-                page.wait('!document.querySelector("[aria-busy]")')
-        elif does == "type":
-            page.type(TYPED.get(rest, rest))
-        elif does in ("click", "tap"):
-            named = text_of("button", rest)
-            getattr(page, does)(word(int(rest) - 1) if rest.isdecimal() else named)
-        elif does == "drag":
-            first, last = map(int, rest.split())
-            page.click(word(first - 1), drag=word(last - 1))
-        elif does == "double":
-            page.click(word(int(rest) - 1), count=2)
-        elif does == "go":
-            page.run(f"history.go({rest})")
-        elif does == "see":
-            page.wait(SHORTHAND % rest)
-        elif does == "last":
-            kind, id = rest.split()
-            work.wait(page, kind, int(id))
-        else:
-            assert does == "named", step
-            assert page.unnamed() == []
 
 
 def scripted(text: str) -> dict[str, Scenario]:
     lines = text.strip().replace("\n    |", " |").splitlines()
     found = (line.partition(": ") for line in lines)
     return {name: partial(steps, text=own) for name, _, own in found}
+
+
+def steps(page: Page, work: Work, text: str) -> None:
+    page.take(text, work.url, TYPED)
 
 
 # --- each action, by mouse and by keys ------------------------------------------------------------
@@ -283,14 +244,24 @@ def alone(page: Page, work: Work) -> None:
 
 def stopped(page: Page, work: Work) -> None:
     """The server is stopped and started again; the page goes on where it was."""
-    steps(page, work, "open #id=0 | click 1 | press t | type FW | press Enter | last act 0")
+    steps(page, work, "open #id=0 | click 1 | press t | type FW | press Enter")
+    work.wait(page, "act")
     work.server.stop()
     steps(page, work, "press Enter | see shows('.error') && says.includes('does not answer')")
     work.server.process = annotate(work.folder, work.server.port).server.process
     assert work.call("get", id=0)["tags"][0] == "FW"
-    steps(page, work, "press Enter | last accepted 0 | see place.startsWith('Sentence 2 ')")
+    steps(page, work, "press Enter | see place.startsWith('Sentence 2 ')")
+    assert (work.last()["do"], work.last()["id"]) == ("accepted", 0)
     for _ in range(2):
         work.call("undo", id=0)
+
+
+def exported(page: Page, work: Work) -> None:
+    steps(
+        page, work, "open #id=1 | press Enter | click Export | see says.startsWith('1 sentence ')"
+    )
+    assert (work.folder / "out" / "annotator" / "export" / "accepted.spacy").is_file()
+    steps(page, work, "press u | see says === 'Undone.' && place.startsWith('Sentence 2 ')")
 
 
 def agreeing(page: Page, work: Work) -> None:
@@ -303,8 +274,8 @@ def learns(page: Page, work: Work) -> None:
     for id in range(5, 5 + len(SHORT)):
         work.call("accept", id=id)
     steps(page, work, "open #id=0 | click Learn now | see text('#learning').startsWith('Learning')")
-    steps(page, work, "click 1 | press t | type NN | press Enter | last act 0")  # while it learns
-    page.wait(f'{css("#learning")}.textContent.startsWith("Scores")', LEARNING)
+    steps(page, work, "click 1 | press t | type NN | press Enter | see says.startsWith('Done')")
+    page.wait(f'{css("#learning")}.textContent.startsWith("Scores")', seconds=LEARNING)
     page.wait(f"/new model is (not )?better/.test({css('#learning')}.textContent)")
 
 
@@ -328,7 +299,7 @@ SCENARIOS: dict[str, dict[str, Scenario]] = {
             for way, mouse in WAYS.items()
         },
         **scripted(ANNOTATE),
-        **{"change nothing else": alone, "stopped and started": stopped},
+        **{"change nothing else": alone, "stopped and started": stopped, "export": exported},
         **{"agreement": agreeing, "learn": learns, "nothing is open": all_done},
     },
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,16 @@ return [box.x + box.width / 2, box.y + box.height / 2]; })"""
 KEYS = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38}
 KEYS |= {"ArrowRight": 39, "ArrowDown": 40, "Delete": 46, "Tab": 9}
 CONTROLS = ("button", "textbox", "combobox", "checkbox", "listbox", "option", "tree", "treeitem")
+SHORTHAND = """((text, count, shows, left) => {
+const [says, place, chosen] = [text("#status"), text("#place"), count(".word.in")];
+const at = document.activeElement.getAttribute("aria-label") ?? "";
+const wide = document.scrollingElement.scrollWidth;
+const back = getComputedStyle(document.body).backgroundColor;
+const focused = document.activeElement.getBoundingClientRect().right;
+return %s; })((own) => document.querySelector(own)?.textContent ?? "",
+(own) => document.querySelectorAll(own).length, (own) => !!document.querySelector(own),
+(own) => document.querySelector(own).getBoundingClientRect().x)"""
+IS_IDLE = '!document.querySelector("[aria-busy]")'
 IS_READY = 'document.querySelector(".item, #text, #end:not([hidden])") && document.body'
 
 
@@ -53,6 +63,7 @@ class Page:
 
     def __init__(self, browser: Browser):
         self.browser, self.run = browser, browser.run
+        browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
         browser.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
 
     def open(self, address: str, width: int = 1280, scheme: str = "light") -> None:
@@ -66,11 +77,13 @@ class Page:
             self.wait(f"location.href.startsWith({json.dumps(url)}) && document.readyState")
         self.wait(IS_READY)
 
-    def wait(self, script: str | Callable[[], Any], seconds: float = PATIENCE) -> Any:
+    def wait(
+        self, script: str | Callable[[], Any], what: str = "", seconds: float = PATIENCE
+    ) -> Any:
         """Return the value of a script or function as soon as it is true."""
         end = time.monotonic() + seconds
         while not (found := self.run(f"!!({script})") if isinstance(script, str) else script()):
-            assert time.monotonic() < end, script if isinstance(script, str) else "no such record"
+            assert time.monotonic() < end, what or script
             time.sleep(0.03)
         return found
 
@@ -116,3 +129,38 @@ class Page:
         of = [own for own in nodes if not own["ignored"] and own["role"]["value"] in CONTROLS]
         assert of
         return [own["role"]["value"] for own in of if not own.get("name", {}).get("value")]
+
+    def take(self, steps: str, url: str, typed: Mapping[str, str]) -> None:
+        """Take steps, with " | " between them.
+
+        open: an address of the page; phone: in the dark, at the width of a phone. press: keys.
+        type: a text, or one of `typed` by its name. click, tap: a button by its text, a word by its
+        number, or an element by #id; double, drag: words. go: in the history. see: a script with
+        the names of SHORTHAND becomes true. named: all controls have names.
+        """
+        for step in steps.split(" | "):
+            does, _, rest = step.strip().partition(" ")
+            if does in ("open", "phone"):
+                self.open(url + rest, *((390, "dark") if does == "phone" else ()))
+            elif does == "press":
+                for key in rest.split():
+                    self.wait(IS_IDLE)
+                    self.press(key)
+                self.wait(IS_IDLE)
+            elif does == "type":
+                self.type(typed.get(rest, rest))
+            elif does in ("click", "tap"):
+                named = css(rest) if rest.startswith("#") else text_of("button", rest)
+                getattr(self, does)(word(int(rest) - 1) if rest.isdecimal() else named)
+            elif does == "drag":
+                first, last = map(int, rest.split())
+                self.click(word(first - 1), drag=word(last - 1))
+            elif does == "double":
+                self.click(word(int(rest) - 1), count=2)
+            elif does == "go":
+                self.run(f"history.go({rest})")
+            elif does == "see":
+                self.wait(SHORTHAND % rest, step)
+            else:
+                assert does == "named", step
+                assert self.unnamed() == []
