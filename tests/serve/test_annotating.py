@@ -27,6 +27,9 @@ def test_calls(client, annotation):
     changed = client.post("/act", {"id": 0, "action": action}).json()
     assert ["NP", 2, 7] in changed["brackets"]
     assert client.post("/undo", {"id": 0}).json() == first
+    for _ in range(2):  # again, after its parts were replaced
+        part = client.post("/act", {"id": 0, "action": {"do": "split", "word": 3}}).json()
+        assert client.post("/undo", {"id": part["id"]}).json() == first
     assert client.post("/accept", {"id": 0}).json() == {"open": 2, "accepted": 1, "skipped": 0}
     assert client.post("/skip", {"id": 1}).json() == client.get("/progress").json()
     assert client.post("/export", {}).json()["accepted"] == 1
