@@ -1,7 +1,7 @@
 // The page of `structlearn annotate`: shows a sentence, and sends what is done to it. The server
 // keeps everything, so the page can be loaded again at any time.
 
-import { draw, figure, isRightToLeft, spanText } from "./drawing.js";
+import { draw, figure, isRightToLeft, make, spanText } from "./drawing.js";
 
 const $ = (id) => document.getElementById(id);
 const MOST_ROWS = 200; // of a list at once
@@ -46,7 +46,6 @@ async function doing(work) {
   try {
     await work();
   } catch (error) {
-    $("work").hidden = false;
     say(error.message, true);
   }
   isBusy = false;
@@ -59,10 +58,10 @@ async function act(action) {
   done.push(found.id);
   show(found);
   const isMade = found.made.includes(found.actions.length - 1) && !action.alone;
-  say(found.id === old ? `Done: ${described(action)}.`
+  say(found.id === old && found.actions.length ? `Done: ${described(found.actions.at(-1))}.`
     + (isMade ? " The grammar has no such tree, so it was changed in the tree." : "")
     : action.do === "split" ? "Split. This is the first part." : "Joined.");
-  if (found.id !== old) progress();
+  if (found.id !== old) counted(await call("progress"));
 }
 
 async function step(name) {
@@ -77,13 +76,11 @@ async function next(order) {
   const found = await call("next", order ? { order } : {});
   if (found) return show(found);
   now = null;
-  $("work").hidden = true;
-  $("end").hidden = false;
-  $("end").querySelector("h2").focus();
-  return undefined;
+  [$("work").hidden, $("end").hidden] = [true, false];
+  return $("end").querySelector("h2").focus();
 }
 
-async function undo() {
+const undo = () => doing(async () => {
   const isHere = now && (now.actions.length || now.status !== "open");
   const id = isHere ? now.id : done.at(-1) ?? now?.id;
   if (id === undefined) return;
@@ -92,12 +89,8 @@ async function undo() {
   if (last >= 0) done.splice(last, 1);
   show(found);
   say("Undone.");
-  await progress();
-}
-
-async function progress() {
   counted(await call("progress"));
-}
+});
 
 function counted({ open, accepted, skipped }) {
   $("done").max = Math.max(open + accepted + skipped, 1);
@@ -110,22 +103,17 @@ function show(sentence) {
   const old = now?.id === sentence.id && at ? { ...at, range, anchor } : null;
   now = sentence;
   choosing = null;
-  $("work").hidden = false;
-  $("end").hidden = true;
+  say("");
+  [$("work").hidden, $("end").hidden] = [false, true];
   const status = { open: "", accepted: ", accepted", skipped: ", skipped", replaced: ", was split or joined" };
   $("place").textContent = `Sentence ${now.id + 1}${status[now.status]} (${now.text})`;
   const asked = now.actions.filter((own) => own.do === "phrase");
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("class", "tree");
-  svg.setAttribute("role", "tree");
-  svg.setAttribute("aria-multiselectable", "true");
-  svg.setAttribute("aria-label", now.words.join(" "));
+  const svg = make("svg", { class: "tree", role: "tree", "aria-multiselectable": true, "aria-label": now.words.join(" ") });
   items = draw(svg, now, { asked: new Set(asked.map((own) => `${own.label} ${own.start} ${own.end}`)) });
   $("scroll").replaceChildren(svg);
   $("sentence").replaceChildren(...now.words.flatMap((word, i) => {
-    const own = create("span", { textContent: word });
-    own.addEventListener("click", (event) => select(wordItem(i), event.shiftKey));
-    return now.spaces[i] ? [own, " "] : [own];
+    const onclick = (event) => select(wordItem(i), event.shiftKey);
+    return [create("span", { textContent: word, onclick }), now.spaces[i] ? " " : ""];
   }));
   $("corrections").hidden = now.actions.length === 0;
   $("corrections").querySelector("ol").replaceChildren(...now.actions.map((action, i) =>
@@ -136,11 +124,9 @@ function show(sentence) {
     $("scroll").scrollLeft = isRightToLeft(now.words) ? 1e6 : 0;
     return select(doubtfulOnes()[0] ?? items[0]);
   }
-  const same = (item) => item.start === old.start && item.end === old.end;
-  const found = items.find((item) => item.kind === old.kind && same(item) && item.label === old.label)
-    ?? items.find((item) => item.kind === old.kind && same(item))
-    ?? items.find((item) => item.kind === "phrase" && same(item)) ?? wordItem(old.start);
-  select(found);
+  const same = items.filter((item) => item.start === old.start && item.end === old.end);
+  const alike = same.filter((item) => item.kind === old.kind);
+  select(alike.find((item) => item.label === old.label) ?? alike[0] ?? same[0] ?? wordItem(old.start));
   if (old.range) [range, anchor] = [old.range, old.anchor];
   return mark();
 }
@@ -189,20 +175,19 @@ function mark() {
   }
 }
 
-function described(action) {
-  const { start = action.word, end = action.word + 1 } = action;
-  const what = start === undefined ? "" : quoted(start, end);
-  const of = (word) => quoted(word, word + 1);
-  return {
-    phrase: () => `${what} is a phrase ${action.label}`,
-    no_phrase: () => `${what} is not a phrase${action.label ? ` ${action.label}` : ""}`,
-    tag: () => `${what} has the tag ${action.tag}`,
-    attach: () => `${what} belongs to ${of(action.head)}`,
-    role: () => `${what} ${action.label ? `is ${action.label}` : "has no role"} of ${of(action.predicate)}`,
-    predicate: () => (action.keep === false ? `${what} is not a predicate` : `${what} is a predicate${action.roleset ? `, ${action.roleset}` : ""}`),
-    chunk: () => (action.keep === false ? `${what} is not a chunk` : `${what} is a chunk`),
-    choose: () => "another of the best trees",
-  }[action.do]?.() ?? action.do;
+function described({ start, end, word, label, ...action }) {
+  const first = start ?? word;
+  const of = (i) => quoted(i, i + 1);
+  return `${first === undefined ? "The tree" : quoted(first, end ?? first + 1)} ${{
+    phrase: `is a phrase ${label}`,
+    no_phrase: `is not a phrase ${label ?? ""}`,
+    tag: `has the tag ${action.tag}`,
+    attach: `belongs to ${of(action.head)}`,
+    role: `${label ? `is ${label}` : "has no role"} of ${of(action.predicate)}`,
+    predicate: action.keep ? `is a predicate ${action.roleset ?? ""}` : "is not a predicate",
+    chunk: `is ${action.keep ? "" : "not "}a chunk`,
+    choose: "is another of the best trees",
+  }[action.do]}`;
 }
 
 // --- dialogs --------------------------------------------------------------------------------------
@@ -211,18 +196,16 @@ function described(action) {
 function pick({ title, label = "Label", rows = [], free = true, empty = false, value = "", none = "", predicates = [], ok = "Apply" }) {
   const [dialog, input, list] = [$("pick"), $("pick-text"), $("pick-list")];
   let [found, active] = [[], -1];
-  $("pick-title").textContent = title;
-  $("pick-label").textContent = label;
-  $("pick-ok").textContent = ok;
-  $("pick-ok").hidden = !ok;
-  $("pick-none").textContent = none;
-  $("pick-none").hidden = !none;
+  for (const [id, text] of Object.entries({ title, label, ok, none })) {
+    $(`pick-${id}`).textContent = text;
+    $(`pick-${id}`).hidden = !text;
+  }
   $("pick-of").hidden = predicates.length < 2;
   $("pick-predicate").replaceChildren(...predicates.map(({ word, isChosen }) =>
     new Option(`${now.words[word]} (word ${word + 1})`, word, isChosen, isChosen)));
   return new Promise((resolve) => {
     const end = (own) => {
-      resolve(own === undefined ? own : { value: own, predicate: Number($("pick-predicate").value) });
+      resolve({ value: own, predicate: Number($("pick-predicate").value) });
       dialog.close();
     };
     const activate = (i) => {
@@ -240,12 +223,9 @@ function pick({ title, label = "Label", rows = [], free = true, empty = false, v
       };
       found = typed ? rows.map((row) => [rank(row), row]).filter(([own]) => own < 4)
         .sort((one, other) => one[0] - other[0]).map(([, row]) => row) : rows;
-      list.replaceChildren(...found.slice(0, MOST_ROWS).map((row, i) => {
-        const own = create("li", { id: `pick-${i}`, role: "option" }, create("b", { textContent: row.name }),
-          create("span", { textContent: row.text, dir: "auto" }));
-        own.addEventListener("click", () => end(row.value));
-        return own;
-      }));
+      list.replaceChildren(...found.slice(0, MOST_ROWS).map((row, i) => create("li",
+        { id: `pick-${i}`, role: "option", onclick: () => end(row.value) },
+        create("b", { textContent: row.name }), create("span", { textContent: row.text, dir: "auto" }))));
       activate((typed || !free) && found.length ? 0 : -1);
     };
     input.value = value;
@@ -288,24 +268,18 @@ async function list() {
   if (found) await doing(() => go(found.value));
 }
 
-async function go(id) {
-  show(await call("get", { id }));
-  say("");
-}
+const go = async (id) => show(await call("get", { id }));
 
 async function alternatives() {
   const { trees } = await call("alternatives", { id: now.id });
-  if (!trees.length) return say("There is no other tree.");
+  if (!trees.length) throw new Error("There is no other tree.");
   const known = new Set(now.brackets.map((own) => own.join(" ")));
   const choose = (i) => {
     $("best").close();
     if (trees[i]) doing(() => act({ do: "choose", brackets: trees[i].brackets }));
   };
   $("alternatives").firstElementChild.replaceChildren(...trees.map((tree, i) => {
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    svg.setAttribute("class", "tree");
-    svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", `Tree ${i + 1}`);
+    const svg = make("svg", { class: "tree", role: "img", "aria-label": `Tree ${i + 1}` });
     draw(svg, { words: now.words, tags: tree.tags, brackets: tree.brackets, probs: [] }, { known, still: true });
     const isSame = tree.brackets.length === known.size && tree.brackets.every((own) => known.has(own.join(" ")));
     const button = create("button", { type: "button", textContent: `Choose ${i + 1}`, onclick: () => choose(i) });
@@ -315,26 +289,20 @@ async function alternatives() {
   }));
   $("best").onkeydown = (event) => /^[1-9]$/.test(event.key) && trees[event.key - 1] && choose(event.key - 1);
   $("best").showModal();
-  return undefined;
 }
 
 // --- what can be done -----------------------------------------------------------------------------
 const isPhrase = () => !range && at.kind === "phrase";
 const isRole = () => !range && (at.kind === "role" || at.kind === "predicate");
 const alone = () => ($("alone").checked ? { alone: true } : {});
-const frameOf = (word) => now.frames.find(([verb]) => verb === word);
 
-async function label() {
-  if (isRole()) return at.kind === "role" ? role() : predicate();
-  const old = at.label;
-  const found = await pick({ title: `Other label of ${quoted(...span())}, now ${old}`, rows: explained("phrases") });
-  return found && { do: "phrase", ...place(), label: found.value, instead: old, ...alone() };
+async function phrase(instead) {
+  const title = quoted(...span()) + (instead ? ` is another phrase than ${instead}` : " is a phrase");
+  const found = await pick({ title, rows: explained("phrases") });
+  return found && { do: "phrase", ...place(), label: found.value, ...(instead && { instead }), ...alone() };
 }
 
-async function phrase() {
-  const found = await pick({ title: `${quoted(...span())} is a phrase`, rows: explained("phrases") });
-  return found && { do: "phrase", ...place(), label: found.value, ...alone() };
-}
+const label = () => (at.kind === "phrase" ? phrase(at.label) : at.kind === "role" ? role() : predicate());
 
 function nothing() {
   if (at.kind === "chunk") return { do: "chunk", ...place(), keep: false };
@@ -363,34 +331,32 @@ async function role() {
 
 async function predicate() {
   const word = span()[0];
-  const frame = frameOf(word);
+  const frame = now.frames.find(([verb]) => verb === word);
   const found = await pick({ title: `${quoted(word, word + 1)} is a predicate`, label: "Roleset, or nothing if it is not known",
     value: frame?.[1] ?? "", empty: true, none: frame ? "Not a predicate" : "" });
-  if (!found) return undefined;
-  return found.value === null ? { do: "predicate", word, keep: false } : { do: "predicate", word, roleset: found.value || null };
+  return found && { do: "predicate", word, roleset: found.value || null, keep: found.value !== null };
 }
 
 function chunk() {
   const [start, end] = span();
-  const keep = !now.chunks.some((own) => own[0] === start && own[1] === end);
-  return { do: "chunk", start, end, keep };
+  return { do: "chunk", start, end, keep: !now.chunks.some((own) => own[0] === start && own[1] === end) };
 }
 
-function choose(message, work) {
+function choose(question, work) {
   choosing = work;
-  say(message);
-  select(at.kind === "word" ? at : wordItem(at.start), false, false);
+  say(`${question} Click it, or go there and press Enter.`);
+  select(wordItem(at.start), false, false);
 }
 
 function attach() {
   const own = place();
-  choose(`To which word does ${quoted(own.start, own.end)} belong? Click it, or go there and press Enter.`,
+  choose(`To which word does ${quoted(own.start, own.end)} belong?`,
     (head) => doing(() => act({ do: "attach", ...own, head })));
 }
 
 function selectRange() {
   const first = at;
-  choose("Up to which word? Click it, or go there and press Enter.", (i) => {
+  choose("Up to which word?", (i) => {
     select(first, false, false);
     select(wordItem(i), true);
     say("");
@@ -406,9 +372,9 @@ function doubtful() {
   else say("No phrase is doubtful.");
 }
 
-const isWord = () => !range && (at.kind === "word" || at.end - at.start === 1);
+const isWord = () => !range && at.end - at.start === 1;
 const ACTIONS = [
-  { key: "p", text: "Phrase", help: "the selected words are a phrase", run: phrase },
+  { key: "p", text: "Phrase", help: "the selected words are a phrase", run: () => phrase() },
   { key: "l", text: "Label", help: "other label of a phrase or role", run: label, can: () => isPhrase() || isRole() },
   { key: "Delete", shown: "Del", text: "Not a phrase", help: "it is no phrase, chunk, role or predicate", run: nothing,
     can: () => !range && at.kind !== "word", texts: { chunk: "Not a chunk", role: "Not a role", predicate: "Not a predicate" } },
@@ -422,7 +388,7 @@ const ACTIONS = [
   { key: "j", text: "Join next", help: "join with the next sentence of the text", run: () => ({ do: "merge" }) },
   { key: "w", text: "Range …", help: "select words up to another one", run: selectRange },
   { key: "d", text: "Doubtful", help: "go to the next doubtful phrase", run: doubtful, isStep: true },
-  { key: "u", text: "Undo", help: "undo what was done last", run: () => doing(undo), isStep: true },
+  { key: "u", text: "Undo", help: "undo what was done last", run: undo, isStep: true },
   { key: "s", text: "Skip", help: "leave the sentence out", run: () => doing(() => step("skip")), isStep: true },
   { key: "k", text: "Best trees", help: "compare the best trees", run: () => doing(alternatives), isStep: true },
   { key: "Enter", shown: "↵", text: "Accept", help: "accept the sentence", run: () => doing(() => step("accept")), isStep: true },
@@ -430,7 +396,7 @@ const ACTIONS = [
 const OTHERS = { a: "list", n: "random", g: "guide", "?": "help" }; // buttons by key
 
 async function run(action) {
-  if (isBusy || !now || (action.can && !action.can())) return;
+  if (isBusy || (now ? action.can && !action.can() : action.run !== undo)) return;
   const found = await action.run();
   if (found?.do) await doing(() => act(found));
 }
@@ -474,7 +440,6 @@ function extended(key) {
 document.addEventListener("keydown", (event) => {
   const { key, target } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  if (target.matches("input:not([type=checkbox]), select, textarea")) return;
   const isInTree = $("scroll").contains(target) || target === document.body;
   // Of other keyboards than Latin ones, the place of the key counts.
   const letter = /^[ -~]$/.test(key) || key.length > 1 ? key.toLowerCase() : event.code.replace("Key", "").toLowerCase();
@@ -505,26 +470,21 @@ document.addEventListener("keydown", (event) => {
 });
 
 function chosen(item) {
-  if (item.kind !== "word") return say("Choose a word.");
   const work = choosing;
   choosing = null;
-  return work(item.start);
+  work(item.start);
 }
 
 const itemOf = (event) => items.find((item) => item.el === event.target.closest?.(".item"));
-$("scroll").addEventListener("pointerdown", (event) => {
+const pointed = (event) => {
   const item = itemOf(event);
-  if (!item || event.button || event.pointerType === "touch") return;
+  if (!item || event.button || (event.pointerType === "touch") !== (event.type === "click")) return;
   event.preventDefault();
   if (choosing) chosen(item);
   else select(item, event.shiftKey);
-});
-$("scroll").addEventListener("click", (event) => {
-  const item = itemOf(event);
-  if (!item || event.pointerType !== "touch") return;
-  if (choosing) chosen(item);
-  else select(item);
-});
+};
+$("scroll").addEventListener("pointerdown", pointed);
+$("scroll").addEventListener("click", pointed); // a finger may also scroll
 $("scroll").addEventListener("pointermove", (event) => {
   const item = itemOf(event);
   const isDrag = event.buttons === 1 && event.pointerType === "mouse" && !choosing;
@@ -590,7 +550,7 @@ await doing(async () => {
   const { model, version, annotator } = await call("health");
   $("model").textContent = `${annotator}, ${model}, spacy-structlearn ${version}`;
   labels = await call("labels").catch(() => labels);
-  await progress();
+  counted(await call("progress"));
   if (Number.isNaN(idOfAddress())) await next();
   else await call("get", { id: idOfAddress() }).then(show, () => next());
 });

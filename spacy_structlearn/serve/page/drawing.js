@@ -13,7 +13,7 @@ function width(text, font) {
   return Math.ceil(pen.measureText(text).width);
 }
 
-function make(name, attributes, ...children) {
+export function make(name, attributes, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
