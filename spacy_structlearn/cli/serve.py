@@ -30,7 +30,6 @@ class Order(str, Enum):
     """The orders of sentences."""
 
     errors = "errors"
-    errors_per_word = "errors_per_word"
     entropy = "entropy"
     length = "length"
     random = "random"

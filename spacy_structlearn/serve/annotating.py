@@ -30,10 +30,11 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
     "id": lambda own: type(own) is int,
     "action": lambda own: isinstance(own, dict),
     "order": lambda own: own is None or isinstance(own, str),
+    "preview": lambda own: own is None or isinstance(own, bool),
 }
 ONE = ("id",)
 CALLS: dict[str, tuple[str, ...]] = {
-    **{"next": ("order",), "act": ("id", "action"), "learn": (), "export": ()},
+    **{"next": ("order",), "act": ("id", "action", "preview"), "learn": (), "export": ()},
     **{"get": ONE, "undo": ONE, "accept": ONE, "skip": ONE, "alternatives": ONE},
 }
 """The calls of POST, and their fields."""
