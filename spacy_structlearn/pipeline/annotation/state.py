@@ -83,9 +83,10 @@ class State:
         return self._at.get((item.text, item.place + len(item.words)))
 
     def parts(self, item: Item) -> list[Item]:
-        """Return this item and the others that were made with it, of the same ones."""
+        """Return this item, which is not replaced, and the others that were made with it."""
         near = self.items[max(item.id - 1, 0) : item.id + 2]
-        return [own for own in near if item.parents and own.parents == item.parents]
+        of = (own for own in near if own.status != REPLACED)
+        return [own for own in of if item.parents and own.parents == item.parents]
 
     def _add(self, *, gold: Any = None, **row: Any) -> Item:
         own = Item(len(self.items), **row, gold=gold and Gold.of(gold))

@@ -8,11 +8,12 @@ Each part is a function of a module of this folder, whose docstring says what it
 
 from __future__ import annotations
 
-from training.benchmarks.workbench import server, simulation
+from training.benchmarks.workbench import browser, server, simulation
 from training.common.command import bound, options, run_parts
 
 PARTS = {
     "server": server.server,
+    "browser": browser.browser,
     "actions": simulation.actions,
     "reparse": simulation.reparse,
     "active": simulation.active,
