@@ -27,7 +27,7 @@ from ..constituency_parser import UNMET, ConstituencyParser
 from ..extensions import constituent_tags, set_spans, trees
 from ..extensions.chunks import head
 from ..extensions.constraints import FORBIDDEN
-from ..extensions.span_groups import N_TOKENS, group_scores
+from ..extensions.span_groups import N_TOKENS
 from ..readers import with_norms
 from ..sentence_splitter import SentenceSplitter
 from ..srl_labeler import SRLLabeler
@@ -222,9 +222,7 @@ class Corrector:
         else:
             doc, unmet = self._met(gold, groups, made)
             tags, group = constituent_tags(doc, range(len(doc))), doc.spans[CONSTITUENTS]
-            probs = group_scores(group)
-            each = [1.0] * len(group) if probs is None else probs.tolist()
-            pairs = zip(group, each, strict=True)
+            pairs = zip(group, group.attrs["scores"].tolist(), strict=True)
             rows = [(own.label_, own.start, own.end, p) for own, p in pairs]
         doc.spans.pop(CONSTITUENT_CONSTRAINTS, None)
         wishes = _settled(groups, unmet, of_unmet=True)
@@ -252,8 +250,6 @@ class Corrector:
         Without it, an attachment may leave the phrase in no phrase of its head, and a tree that is
         chosen may have other brackets, too.
         """
-        if action["do"] not in ("attach", "choose") and not action.get("alone"):
-            return action
         if action["do"] == "choose":
             wanted, action = {*map(tuple, action["brackets"])}, action | {"without": []}
             while True:
@@ -262,11 +258,13 @@ class Corrector:
                 if not more:
                     return action
                 action["without"] += sorted(more)
-        now = self.corrected(gold, actions, made)
         if action["do"] == "attach":
+            doc = self.corrected(gold, actions, made).doc
             place = action["start"], action["end"], action["head"]
-            return action | {"joined": _joined(now.doc, *place)}
-        return action | {"tree": now.gold._asdict()}
+            return action | {"joined": _joined(doc, *place)}
+        if action.get("alone"):
+            return action | {"tree": self.corrected(gold, actions, made).gold._asdict()}
+        return action
 
     def alternatives(
         self, gold: Gold, actions: Sequence[Action], made: Collection[int], k: int = 10

@@ -82,13 +82,13 @@ def main(made: Path) -> None:
     adapted: Any = ((name, nlp.get_pipe(name)) for name in names)
     scores = {name: own.adaptation[2] for name, own in adapted if own.adaptation[2]}
     before, after = ({name: own[side] for name, own in scores.items()} for side in (0, 1))
+    is_better = sum(after.values()) > sum(before.values())
     order, ids, rows = _json(made / QUEUE)
     corrector = Corrector(nlp)
-    found = [corrector.corrected(Gold(*row)) for row in rows]
+    found = [corrector.corrected(Gold(*row)) for row in rows if is_better]
     parsed = [Parsed(own.gold.words, own.gold.tags, own.probs) for own in found]
-    result: dict[str, Any] = {"before": before, "after": after}
-    result["better"] = sum(after.values()) > sum(before.values())
-    result["order"] = [ids[number] for number in ordered(parsed, *order)]
+    new = [ids[number] for number in ordered(parsed, *order)]
+    result = {"before": before, "after": after, "better": is_better, "order": new}
     write_bytes(made / RESULT, json.dumps(result).encode())
 
 
