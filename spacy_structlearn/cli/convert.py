@@ -64,6 +64,9 @@ def convert_cli(
     corpus; documents that have trees and no dependencies get those of the components
     tree_dependencies and tree_morphologizer of the pipeline.
 
+    A line of Prodigy is a document. If its tokens have tags, its spans are a tree; otherwise, they
+    are phrases that a parser must find, "constituent_constraints".
+
     With --dev, some documents are held out as a second DocBin. They are spread evenly over the
     corpus, and no document is split.
 

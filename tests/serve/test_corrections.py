@@ -9,6 +9,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.agreement import agreement
 from spacy_structlearn.pipeline.annotation.corrections import KINDS, Wish, made_true
 from spacy_structlearn.pipeline.annotation.gold import Gold
+from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser
 from spacy_structlearn.serve.annotate import learning
 from spacy_structlearn.serve.annotate.annotation import Annotation, accepted
 
@@ -267,15 +268,16 @@ def test_learning(annotation, built_in, tmp_path, monkeypatch):
     assert commands[0][1:] == ["-m", learning.__name__, str(made)]
 
     def adapt(nlp, docs, output):
-        assert len([*docs]) == 8
+        assert len([*docs]) == 10
         nlp.meta["notes"] = "adapted"
         nlp.to_disk(output)
         return ["constituency_parser"]
 
-    scores = iter([{"constituents_f": 0.5}, {"constituents_f": 0.6}])
+    adaptation = property(lambda own: (10, 30.0, (0.5, 0.6)))
     monkeypatch.setattr(learning, "adapt", adapt)
-    monkeypatch.setattr("spacy.language.Language.evaluate", lambda *_: next(scores))
+    monkeypatch.setattr(ConstituencyParser, "adaptation", adaptation)
     monkeypatch.setattr("os.nice", lambda n: n)
+    annotation.act(1, {"do": "split", "word": 6})  # in the meantime
     learning.main(made)
     process.code = 0
     found = annotation.learned()
@@ -283,8 +285,11 @@ def test_learning(annotation, built_in, tmp_path, monkeypatch):
     assert found["after"] == {"constituency_parser": 0.6}
     assert annotation.nlp.meta["notes"] == "adapted"
     assert len(annotation.state.documents()) == 10
+    order = [own["id"] for own in annotation.list()]
+    assert sorted(order) == [0, *range(2, 15)]
     annotation.close()
     again = Annotation(built_in, tmp_path / "me")
+    assert [own["id"] for own in again.list()] == order
     assert again.nlp.meta["notes"] == "adapted"
     assert again.next() is not None
     again.close()

@@ -27,31 +27,31 @@ from ..constituency_parser import UNMET, ConstituencyParser
 from ..extensions import constituent_tags, set_spans, trees
 from ..extensions.chunks import head
 from ..extensions.constraints import FORBIDDEN
-from ..extensions.span_groups import N_TOKENS, group_scores
+from ..extensions.span_groups import N_TOKENS
 from ..readers import with_norms
 from ..sentence_splitter import SentenceSplitter
 from ..srl_labeler import SRLLabeler
-from .gold import Gold, doc_of, golds_of
+from .gold import Gold, golds_of
 
 Action = dict[str, Any]
-SPAN = {"start": "start", "end": "end"}
-ALONE = {"alone": "flag"}
-KINDS: dict[str, dict[str, str]] = {
-    "phrase": SPAN | ALONE | {"label": "label", "instead": "label or null"},
-    "no_phrase": SPAN | ALONE | {"label": "label or null"},
-    "choose": {"brackets": "brackets"},
-    "tag": {"word": "word", "tag": "label"},
-    "attach": SPAN | {"head": "word outside"},
-    "role": SPAN | {"predicate": "word outside", "label": "label or null"},
-    "predicate": {"word": "word", "roleset": "label or null", "keep": "flag"},
-    "chunk": SPAN | {"keep": "flag"},
-    "split": {"word": "word but the first"},
-    "merge": {},
+KINDS = {
+    "phrase": "start end label instead? alone?",
+    "no_phrase": "start end label? alone?",
+    "choose": "brackets",
+    "tag": "word tag",
+    "attach": "start end head",
+    "role": "start end predicate label?",
+    "predicate": "word roleset? keep?",
+    "chunk": "start end keep?",
+    "split": "word",
+    "merge": "",
 }
-"""The fields of each kind of action, besides "do". See `serve.annotate.annotation.Annotation.act`,
-which splits and merges sentences; these two change nothing here."""
-_DEFAULTS = {"keep": True, "alone": False}
+"""The fields of each kind of action, besides "do"; those with "?" may be missing. See
+`serve.annotate.annotation.Annotation.act`, which splits and merges: these change nothing here."""
+_FLAGS = {"keep": True, "alone": False}  # and what they are if they are missing
+_LABELS = ("label", "instead", "roleset", "tag")
 _LABEL = re.compile(r"(?![!])[^\s()]{1,40}")
+_BRACKET = ("label", "start", "end")
 _ANY = "X"  # the label of a phrase that no tree has and whose label nobody gave
 
 
@@ -61,42 +61,41 @@ def checked(action: Mapping[str, Any], n: int) -> Action:
     Raises StructlearnError if it is not one.
     """
     does, what = action.get("do"), f"The action {dict(action)}"
-    fields = KINDS.get(does) if isinstance(does, str) else None
-    if fields is None:
+    if not isinstance(does, str) or does not in KINDS:
         raise StructlearnError("SL271", what=what, problem=f'"do" is one of {", ".join(KINDS)}')
-    made = {name: action.get(name, _DEFAULTS.get(name)) for name in fields}
-    is_known = not action.keys() - {"do", *made}
-    if not is_known or not all(_is(kind, made[name], made, n) for name, kind in fields.items()):
-        known = ", ".join(f"{name}: {kind}" for name, kind in fields.items())
-        problem = f"it must have {known or 'no fields'}, within its {n} words"
+    fields = KINDS[does].split()
+    made = {name.strip("?"): action.get(name.strip("?"), _FLAGS.get(name[:-1])) for name in fields}
+    if (
+        action.keys() - {"do", *made}
+        or not all(_is_valid(name, made, n) for name in fields)
+        or (does == "split" and not made["word"])
+    ):
+        problem = f"it must have the fields {KINDS[does] or 'of none'}, within its {n} words"
         raise StructlearnError("SL271", what=what, problem=problem)
     return {"do": does, **made}
 
 
-def _is(kind: str, value: Any, action: Mapping[str, Any], n: int) -> bool:
-    """Say whether the value of a field of an action is of its kind."""
-    if kind == "flag":
+def _is_valid(field: str, action: Mapping[str, Any], n: int) -> bool:
+    """Say whether a field of an action has a possible value. Its start and end come first."""
+    name = field.strip("?")
+    value = action[name]
+    if name in _FLAGS:
         return isinstance(value, bool)
-    if kind == "brackets":
-        names = ("label", "start", "end")
+    if name in _LABELS:
+        is_label = isinstance(value, str) and _LABEL.fullmatch(value) is not None
+        return is_label or (value is None and field != name)
+    if name == "brackets":
         rows: list[Any] = value if isinstance(value, list) else [None]
-        is_row = (isinstance(own, (list, tuple)) and len(own) == len(names) for own in rows)
-        if not all(is_row):
+        if not all(isinstance(own, (list, tuple)) and len(own) == 3 for own in rows):
             return False
-        each = [dict(zip(names, own, strict=True)) for own in rows]
-        return all(_is(name, own[name], own, n) for own in each for name in names) and not any(
-            crosses(one[1:], other[1:]) for one in rows for other in rows
-        )
-    if "label" in kind:
-        missing = value is None and kind != "label"
-        return missing or (isinstance(value, str) and _LABEL.fullmatch(value) is not None)
-    if type(value) is not int or not 0 <= value < n + (kind == "end"):
+        each = [dict(zip(_BRACKET, own, strict=True)) for own in rows]
+        valid = all(_is_valid(of, own, n) for own in each for of in _BRACKET)
+        return valid and not any(crosses(one[1:], own[1:]) for one in rows for own in rows)
+    if type(value) is not int or not 0 <= value < n + (name == "end"):
         return False
-    if kind == "word outside":
-        return not action["start"] <= value < action["end"]
-    if kind == "end":
-        return _is("start", action["start"], action, n) and action["start"] < value
-    return value > 0 or kind != "word but the first"
+    if name == "end":
+        return action["start"] < value
+    return name not in ("head", "predicate") or not action["start"] <= value < action["end"]
 
 
 class Wish(NamedTuple):
@@ -214,30 +213,34 @@ class Corrector:
         """
         groups = [wishes_of(action, len(gold.words)) for action in actions]
         numbers = range(len(actions))
-        if first := [number for number in numbers if "tree" in actions[number]]:
-            # From here on the tree is changed, not parsed.
-            tree, unmet = Gold.of(actions[first[0]]["tree"]), {*numbers[first[0] :]}
-            doc, met = doc_of(self.nlp.vocab, [tree]), True
-            scores = np.ones(len(tree.brackets), np.float32)
-            doc.spans[CONSTITUENTS].attrs["scores"] = scores
+        first = next((number for number in numbers if "tree" in actions[number]), None)
+        if first is not None:
+            # From here on the tree is changed, not parsed. The parse has vectors and norms.
+            tree, unmet = Gold.of(actions[first]["tree"]), {*numbers[first:]}
+            doc, _ = self._parsed(gold, (), ())
+            tags, rows = [*tree.tags], [(*own, 1.0) for own in tree.brackets]
         else:
-            for unmet in ({*made}, {*made, *numbers[-1:]}):
-                doc, met = self._parsed(gold, groups, unmet)
-                if met:
-                    break
-        if not met:
-            unmet = {*numbers}
-            for number in numbers:
-                if self._parsed(gold, groups, unmet - {number})[1]:
-                    unmet.remove(number)
-            doc, _ = self._parsed(gold, groups, unmet)
-        self._make_true(doc, _settled(groups, unmet, of_unmet=True))
+            doc, unmet = self._met(gold, groups, made)
+            tags, group = constituent_tags(doc, range(len(doc))), doc.spans[CONSTITUENTS]
+            pairs = zip(group, group.attrs["scores"].tolist(), strict=True)
+            rows = [(own.label_, own.start, own.end, p) for own, p in pairs]
+        doc.spans.pop(CONSTITUENT_CONSTRAINTS, None)
+        wishes = _settled(groups, unmet, of_unmet=True)
+        if wishes or first is not None:
+            tags, rows = made_true(tags, rows, wishes)
+            scores = np.array([row[3] for row in rows], dtype=np.float32)
+            set_spans(doc, CONSTITUENTS, [row[:3] for row in rows], scores)
+            doc.spans[CONSTITUENTS].attrs[N_TOKENS] = len(doc)
+            doc.spans.pop(CONSTITUENT_TAGS, None)
+            for token, tag in zip(doc, tags, strict=True):
+                token.tag_ = tag
+        chunks = base_noun_phrases(trees(doc)[0])
+        set_spans(doc, NP_CHUNKS, [("NP", *chunk) for chunk in chunks])
         for labeler in self.labelers:
             doc = labeler(doc)
         (found,) = golds_of(doc)
-        probs = group_scores(doc.spans[CONSTITUENTS])
         edited = with_layers(found._replace(spaces=gold.spaces), actions)
-        return Corrected(edited, [] if probs is None else probs.tolist(), frozenset(unmet), doc)
+        return Corrected(edited, [row[3] for row in rows], frozenset(unmet), doc)
 
     def completed(
         self, gold: Gold, actions: Sequence[Action], made: Collection[int], action: Action
@@ -247,8 +250,6 @@ class Corrector:
         Without it, an attachment may leave the phrase in no phrase of its head, and a tree that is
         chosen may have other brackets, too.
         """
-        if action["do"] not in ("attach", "choose") and not action.get("alone"):
-            return action
         if action["do"] == "choose":
             wanted, action = {*map(tuple, action["brackets"])}, action | {"without": []}
             while True:
@@ -257,11 +258,13 @@ class Corrector:
                 if not more:
                     return action
                 action["without"] += sorted(more)
-        now = self.corrected(gold, actions, made)
         if action["do"] == "attach":
+            doc = self.corrected(gold, actions, made).doc
             place = action["start"], action["end"], action["head"]
-            return action | {"joined": _joined(now.doc, *place)}
-        return action | {"tree": now.gold._asdict()}
+            return action | {"joined": _joined(doc, *place)}
+        if action.get("alone"):
+            return action | {"tree": self.corrected(gold, actions, made).gold._asdict()}
+        return action
 
     def alternatives(
         self, gold: Gold, actions: Sequence[Action], made: Collection[int], k: int = 10
@@ -293,24 +296,20 @@ class Corrector:
             doc = pipe(doc)
         return doc, all(span.label_ != UNMET for span in doc._.parse_failures)
 
-    def _make_true(self, doc: Doc, wishes: Sequence[Wish]) -> None:
-        """Change the tree of a Doc until it is as wished. Its chunks are then those of the tree."""
-        doc.spans.pop(CONSTITUENT_CONSTRAINTS, None)
-        if wishes:
-            brackets, tags = doc.spans[CONSTITUENTS], constituent_tags(doc, range(len(doc)))
-            scores = group_scores(brackets)
-            probs = [1.0] * len(brackets) if scores is None else scores.tolist()
-            pairs = zip(brackets, probs, strict=True)
-            rows = [(own.label_, own.start, own.end, p) for own, p in pairs]
-            tags, rows = made_true(tags, rows, wishes)
-            scores = np.array([row[3] for row in rows], dtype=np.float32)
-            set_spans(doc, CONSTITUENTS, [row[:3] for row in rows], scores)
-            doc.spans[CONSTITUENTS].attrs[N_TOKENS] = len(doc)
-            doc.spans.pop(CONSTITUENT_TAGS, None)
-            for token, tag in zip(doc, tags, strict=True):
-                token.tag_ = tag
-        chunks = base_noun_phrases(trees(doc)[0])
-        set_spans(doc, NP_CHUNKS, [("NP", *chunk) for chunk in chunks])
+    def _met(
+        self, gold: Gold, groups: Sequence[Sequence[Wish]], made: Collection[int]
+    ) -> tuple[Doc, set[int]]:
+        """Parse a sentence as most groups wish, and return the numbers of the others, too."""
+        numbers = range(len(groups))
+        for unmet in ({*made}, {*made, *numbers[-1:]}):
+            doc, met = self._parsed(gold, groups, unmet)
+            if met:
+                return doc, unmet
+        unmet = {*numbers}
+        for number in numbers:
+            if self._parsed(gold, groups, unmet - {number})[1]:
+                unmet.remove(number)
+        return self._parsed(gold, groups, unmet)[0], unmet
 
 
 def _settled(

@@ -157,10 +157,8 @@ class Annotation:
         chunk, or none if `keep` is false; split: a sentence begins at `word`; merge: with the next
         sentence of the text. A later action replaces what contradicts it.
         """
-        item = self._item(id)
+        item = self._item(id, is_changed=True)
         action = checked(action, len(item.words))
-        if item.status == REPLACED:
-            _refuse(f"Sentence {id}", "it was split or merged. Take one of its parts")
         if action["do"] == "merge" and self.state.beside(item) is None:
             _refuse(f"Sentence {id}", "no sentence of its text follows it")
         if action["do"] in ("split", "merge"):
@@ -176,9 +174,9 @@ class Annotation:
     def undo(self, id: int) -> Json:
         """Take back what was done last to a sentence: accepting, skipping, an action, a split or a
         merge. Returns the sentence, or the first of those that it was before."""
-        item = self._item(id)
+        item = self._item(id, is_changed=True)
         is_whole = item.status == OPEN and not item.actions
-        if item.status == REPLACED or (is_whole and not item.parents):
+        if is_whole and not item.parents:
             _refuse(f"Sentence {id}", "there is nothing to undo")
         if is_whole and any(own.actions or own.status != OPEN for own in self.state.parts(item)):
             _refuse(f"Sentence {id}", "undo first what was done to its other part")
@@ -187,9 +185,7 @@ class Annotation:
 
     def accept(self, id: int) -> Json:
         """Accept a sentence as it is, and return `progress()`."""
-        item = self._item(id)
-        if item.status == REPLACED:
-            _refuse(f"Sentence {id}", "it was split or merged. Take one of its parts")
+        item = self._item(id, is_changed=True)
         if item.status != ACCEPTED:
             gold = self._now(item).gold
             self._write({"do": ACCEPTED, "id": id, "gold": gold._asdict()})
@@ -197,8 +193,7 @@ class Annotation:
 
     def skip(self, id: int) -> Json:
         """Leave a sentence out, and return `progress()`."""
-        if self._item(id).status == REPLACED:
-            _refuse(f"Sentence {id}", "it was split or merged. Take one of its parts")
+        self._item(id, is_changed=True)
         self._write({"do": SKIPPED, "id": id})
         return self.progress()
 
@@ -245,8 +240,9 @@ class Annotation:
 
     def learned(self) -> Json:
         """Return the `status` ("none", "running", "failed" or "done") of learning and, if it is
-        done, the scores `before` and `after` on the sentences held out, by component, and whether
-        the new model is `better`: then it is used from now on, and the queue is in a new order."""
+        done, the scores `before` and `after`, by component, on folds of the accepted sentences that
+        were held out in turn, and whether the new model, which has learned from all of them, is
+        `better`: then it is used from now on, and the queue is in a new order."""
         if self._learning is None:
             return {"status": "none"}
         found = self._learning.poll()
@@ -287,9 +283,11 @@ class Annotation:
             order = ordered(parsed, *self._order)
             self._write({"do": "queue", "items": [rows[number] for number in order]})
 
-    def _item(self, id: int) -> Item:
+    def _item(self, id: int, *, is_changed: bool = False) -> Item:
         if type(id) is not int or not 0 <= id < len(self.state.items):
             _refuse(f"Sentence {id}", "there is none of this number")
+        if is_changed and self.state.items[id].status == REPLACED:
+            _refuse(f"Sentence {id}", "it was split or merged. Take one of its parts")
         return self.state.items[id]
 
     def _write(self, record: Record) -> None:

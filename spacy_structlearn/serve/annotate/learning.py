@@ -1,7 +1,7 @@
-"""Learn now: adaptation in a process of its own, and its scores on corrections held out.
+"""Learn now: adaptation in a process of its own, and the new order of what is still open.
 
-It is `structlearn adapt BASE TRAIN` of the files in its folder, and makes the same weights in the
-same environment: sums depend on the number of threads of BLAS (OMP_NUM_THREADS).
+It is `structlearn adapt base accepted.spacy` of the files in its folder, and makes the same weights
+in the same environment.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from ...errors import StructlearnError
 from ...pipeline.annotation.corrections import Corrector
 from ...pipeline.annotation.gold import Gold, doc_of
 from ...pipeline.annotation.order import Parsed, ordered
-from ...pipeline.readers import with_gold_tokens
 from ...pipeline.training.fitting import adapt, save
 from ...writing import write_bytes
 
-HELD_OUT = 5  # each fifth document
 LEAST = 10  # documents
-TRAIN, DEV, QUEUE, RESULT = "train.spacy", "held_out.spacy", "queue.json", "result.json"
+GOLD, QUEUE, RESULT = "accepted.spacy", "queue.json", "result.json"
 BASE, MODEL = "base", "model"
 
 
@@ -56,10 +54,8 @@ class Learning:
             number += 1
         made.mkdir(parents=True)
         self._made, self._name = made, f"learned/{number}/{MODEL}"
-        for name, is_dev in ((TRAIN, False), (DEV, True)):
-            rows = (own for n, own in enumerate(documents, 1) if (n % HELD_OUT == 0) is is_dev)
-            docs = [doc_of(nlp.vocab, own) for own in rows]
-            write_bytes(made / name, DocBin(docs=docs).to_bytes())
+        docs = [doc_of(nlp.vocab, own) for own in documents]
+        write_bytes(made / GOLD, DocBin(docs=docs).to_bytes())
         write_bytes(made / QUEUE, json.dumps([[*order], [*queue], [*queue.values()]]).encode())
         save(nlp, made / BASE)
         with (made / "log").open("w") as log:
@@ -82,24 +78,18 @@ def main(made: Path) -> None:
     if hasattr(os, "nice"):
         os.nice(10)  # whoever annotates should not wait
     nlp = load(made / BASE)
-    names = adapt(nlp, DocBin().from_disk(made / TRAIN).get_docs(nlp.vocab), made / MODEL)
-    before, after = (_scores(load(made / name), made / DEV) for name in (BASE, MODEL))
-    of: Any = {name: getattr(nlp.get_pipe(name), "main_score", "") for name in names}
-    both: Any = [{name: scores.get(key) for name, key in of.items()} for scores in (before, after)]
-    gain = sum((both[1][name] or 0) - (both[0][name] or 0) for name in names)
-    result = {"before": both[0], "after": both[1], "better": gain > 0, "order": []}
-    if result["better"]:
-        order, ids, rows = _json(made / QUEUE)
-        corrector = Corrector(load(made / MODEL))
-        found = [corrector.corrected(Gold(*row)) for row in rows]
-        parsed = [Parsed(own.gold.words, own.gold.tags, own.probs) for own in found]
-        result["order"] = [ids[number] for number in ordered(parsed, *order)]
+    names = adapt(nlp, DocBin().from_disk(made / GOLD).get_docs(nlp.vocab), made / MODEL)
+    adapted: Any = ((name, nlp.get_pipe(name)) for name in names)
+    scores = {name: own.adaptation[2] for name, own in adapted if own.adaptation[2]}
+    before, after = ({name: own[side] for name, own in scores.items()} for side in (0, 1))
+    is_better = sum(after.values()) > sum(before.values())
+    order, ids, rows = _json(made / QUEUE)
+    corrector = Corrector(nlp)
+    found = [corrector.corrected(Gold(*row)) for row in rows if is_better]
+    parsed = [Parsed(own.gold.words, own.gold.tags, own.probs) for own in found]
+    new = [ids[number] for number in ordered(parsed, *order)]
+    result = {"before": before, "after": after, "better": is_better, "order": new}
     write_bytes(made / RESULT, json.dumps(result).encode())
-
-
-def _scores(nlp: Language, path: Path) -> dict[str, Any]:
-    docs = DocBin().from_disk(path).get_docs(nlp.vocab)
-    return nlp.evaluate([with_gold_tokens(nlp, doc) for doc in docs])
 
 
 def _json(path: Path) -> Any:

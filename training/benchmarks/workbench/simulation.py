@@ -16,8 +16,9 @@ reparse_ms.p95            milliseconds of process time of an action that parses 
                           included, in sentences of about 40 words (CRAFT); median; sentences,
                           actions: how many
 active.N.ORDER.f          F1 on CRAFT's dev after N sentences in this order, of POOL at random;
-                          means of seeds, and f_se, their standard error
-active.N.gain_over_random of "errors", the mean of seeds; gain_over_random_se
+                          words: of these sentences; cpu_s: seconds of learning
+active.N.ORDER.gain_over_random   in F1; without ORDER: of CHOSEN, the order of the workbench. All
+                          are means of seeds, and have a standard error, as f_se
 active.0.f                before
 journal.kills             processes killed with SIGKILL while they wrote; journal.lost: records that
                           they had acknowledged and that are not there
@@ -61,7 +62,8 @@ DOMAINS = ("craft", "wsj")
 LONGEST, K, MOST = 60, 10, 100
 ABOUT_40 = range(38, 43)
 POOL, SIZES, SEEDS = 1_000, (25, 50, 100, 200), (0, 1, 2)
-ORDERS = ("errors", "random", "length")
+CHOSEN = "errors"
+ORDERS = ("random", CHOSEN, "entropy", "length")
 KILLS = 200
 Bracket = tuple[str, int, int]
 
@@ -173,15 +175,27 @@ def active(args: Any) -> Iterator[Figures]:
     yield {"active.0.f": scored(nlp, dev).f1}
     pools = {seed: pool(nlp, args, seed) for seed in SEEDS}
     for n in SIZES if args.limit is None else [min(args.limit, SIZES[0])]:
-        of = {
-            order: [scored(trained("adapted", own[order][:n])[0], dev).f1 for own in pools.values()]
-            for order in ORDERS
-        }
-        gains = [one - other for one, other in zip(of["errors"], of["random"], strict=True)]
-        figures = {f"{order}.f": values for order, values in of.items()}
-        for name, values in (figures | {"gain_over_random": gains}).items():
-            error = stdev(values) / len(values) ** 0.5
-            yield {f"active.{n}.{name}": mean(values), f"active.{n}.{name}_se": error}
+        runs = {order: [learned(own[order][:n], dev) for own in pools.values()] for order in ORDERS}
+        for order, rows in runs.items():
+            gains = [own["f"] - other["f"] for own, other in zip(rows, runs["random"], strict=True)]
+            place = f"active.{n}.{order}"
+            for name in rows[0]:
+                yield with_error(f"{place}.{name}", [own[name] for own in rows])
+            if order != "random":
+                yield with_error(f"{place}.gain_over_random", gains)
+            if order == CHOSEN:
+                yield with_error(f"active.{n}.gain_over_random", gains)
+
+
+def learned(trees: Sequence[Tree], dev: Sequence[Tree]) -> dict[str, float]:
+    """Learn on from trees, and score the pipeline."""
+    nlp, seconds = trained("adapted", trees)
+    words = sum(len(tree.words()) for tree in trees)
+    return {"f": scored(nlp, dev).f1, "words": words, "cpu_s": seconds}
+
+
+def with_error(place: str, values: Sequence[float]) -> Figures:
+    return {place: mean(values), f"{place}_se": stdev(values) / len(values) ** 0.5}
 
 
 def pool(nlp: Language, args: Any, seed: int) -> dict[str, list[Tree]]:
