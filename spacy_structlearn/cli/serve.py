@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from enum import Enum
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,16 +22,6 @@ AllowHostOption: TypeAlias = Annotated[
     typer.Option(help="A name of this server, besides localhost; * for any. Repeatable."),
 ]
 ANNOTATED = (".spacy", ".conll", *TREES)
-
-
-class Order(str, Enum):
-    """The orders of sentences."""
-
-    errors = "errors"
-    entropy = "entropy"
-    length = "length"
-    random = "random"
-    text = "text"
 
 
 def serve_cli(
@@ -84,7 +72,7 @@ def serve_cli(
         limits=Limits(max_length, max_texts, timeout),
         hosts=allow_host or [],
         origins=allow_origin or [],
-        ready=lambda address: echo(f"Serving on {address} (stop: Ctrl+C)"),
+        ready=_ready,
     )
 
 
@@ -97,7 +85,12 @@ def annotate_cli(
         str | None, typer.Argument(metavar="TEXTS", help="A file, or a folder of texts.")
     ] = None,
     annotator: Annotated[str, typer.Option(help="Name of the annotator's folder.")] = "annotator",
-    order: Annotated[Order, typer.Option(help="Which sentences come first.")] = Order.errors,
+    order: Annotated[
+        str,
+        typer.Option(
+            help="errors, errors_per_word, entropy, length, random or text: what is first."
+        ),
+    ] = "errors",
     seed: Annotated[int, typer.Option(help="Seed of the order random.")] = 0,
     unit: UnitOption = Unit.paragraph,
     host: HostOption = "127.0.0.1",
@@ -125,9 +118,12 @@ def annotate_cli(
     The page is for one annotator, and there are no passwords: see `serve` for who can connect.
     """
     _check_extra()
+    from ..pipeline.annotation.order import ORDERS
     from ..serve.annotate.annotation import Annotation
     from ..serve.annotating import EXPORT, agreements, annotate
 
+    if order not in ORDERS:
+        raise typer.BadParameter(f"--order is one of {', '.join(ORDERS)}")
     if not re.fullmatch(r"\w[\w .-]*", annotator):
         raise typer.BadParameter("a name has letters, digits, blanks, periods, - and _")
     if agreement:
@@ -138,36 +134,31 @@ def annotate_cli(
         return table(rows, header=("annotator", "other", "sentences", "brackets", "labels", "tags"))
     folder = output / annotator
     echo(f"Loading {model} ...", error=True)
-    nlp = load(model)
-    is_treebank = texts is not None and Path(texts).suffix in ANNOTATED
-    new = _texts(texts, output, unit, nlp.max_length) if texts and not is_treebank else ()
-    opened = Annotation(nlp, folder, new, order=order.value, seed=seed)
+    nlp, new, path = load(model), [], Path(texts or "")
+    is_treebank = path.suffix in ANNOTATED
+    for file in sources(texts, str(output), None) if texts and not is_treebank else ():
+        found = read(file.path, None, unit, nlp.max_length)
+        new += [(f"{file.name}:{number}", str(own.content)) for number, own in enumerate(found)]
+    opened = Annotation(nlp, folder, new, order=order, seed=seed)
     try:
         if is_treebank:
-            opened.import_(Path(str(texts)))
+            opened.import_(path)
         if export:
             for name in opened.export(folder / EXPORT)["files"]:
                 echo(folder / EXPORT / name)
             return None
         progress = ", ".join(f"{n:,} {status}" for status, n in opened.progress().items())
         echo(f"{folder}: {progress}", error=True)
-        annotate(opened, model, host, port, allow_host or [], _say_address)
+        annotate(opened, model, host, port, allow_host or [], _ready)
     finally:
         opened.close()
     return None
 
 
-def _say_address(address: str) -> None:
-    echo(f"Annotate on {address} (stop: Ctrl+C)")
+def _ready(address: str) -> None:
+    echo(f"Serving on {address} (stop: Ctrl+C)")
 
 
 def _check_extra() -> None:
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         raise StructlearnError("SL181", package="'spacy-structlearn[serve]'")
-
-
-def _texts(source: str, output: Path, unit: Unit, most: int) -> Iterator[tuple[str, str]]:
-    """Yield the name and the content of each text of a file or folder."""
-    for file in sources(source, str(output), None):
-        for number, text in enumerate(read(file.path, None, unit, most)):
-            yield f"{file.name}:{number}", str(text.content)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -32,10 +33,9 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
     "order": lambda own: own is None or isinstance(own, str),
     "preview": lambda own: own is None or isinstance(own, bool),
 }
-ONE = ("id",)
 CALLS: dict[str, tuple[str, ...]] = {
     **{"next": ("order",), "act": ("id", "action", "preview"), "learn": (), "export": ()},
-    **{"get": ONE, "undo": ONE, "accept": ONE, "skip": ONE, "alternatives": ONE},
+    **dict.fromkeys(("get", "undo", "accept", "skip", "alternatives"), ("id",)),
 }
 """The calls of POST, and their fields."""
 STATES = ("progress", "labels", "list", "learned")
@@ -70,10 +70,8 @@ def make_app(annotation: Annotation, name: str, hosts: Collection[str] = ()) -> 
         fields = await read_fields(request, LIMITS, CALLS[does])
         if wrong := [key for key in CALLS[does] if not FIELDS[key](fields.get(key))]:
             raise HTTPException(400, f'"{wrong[0]}" is missing, or not what it must be.')
-        try:
-            json.dumps(fields, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise HTTPException(400, "A label has half of a surrogate pair.") from None
+        if re.search("[\ud800-\udfff]", json.dumps(fields, ensure_ascii=False)):
+            raise HTTPException(400, "A label has half of a surrogate pair.")
         if does == "export":
             fields["folder"] = annotation.folder / EXPORT
         return await answer(getattr(annotation, does), **fields)

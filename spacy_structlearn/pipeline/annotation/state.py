@@ -83,10 +83,12 @@ class State:
         return self._at.get((item.text, item.place + len(item.words)))
 
     def parts(self, item: Item) -> list[Item]:
-        """Return this item, which is not replaced, and the others that were made with it."""
+        """Return this item and the other that was made with it, not those of an earlier split."""
         near = self.items[max(item.id - 1, 0) : item.id + 2]
-        of = (own for own in near if own.status != REPLACED)
-        return [own for own in of if item.parents and own.parents == item.parents]
+        same = [own for own in near if own.parents == item.parents != []]
+        return [
+            own for own in same if own is item or (own.place < item.place) is (own.id < item.id)
+        ]
 
     def _add(self, *, gold: Any = None, **row: Any) -> Item:
         own = Item(len(self.items), **row, gold=gold and Gold.of(gold))

@@ -129,7 +129,7 @@ doubtful: open #id=2 | press Home d | see shows(".doubt:focus, .unsure:focus")
 300 words: open #id=2 | see count(".word") >= 300 | press End
     | see shows(".word:focus") && focused <= 1280 | press t | type NN | press Enter
     | see says.startsWith("Done") | press u | see says === "Undone."
-words from right to left: open #id=3 | see left("[aria-label$=\"word 5\"]") < left(".word")
+words from right to left: open #id=3 | see left("[aria-label$='word 5']") < left(".word")
     | press Home ArrowLeft | see at.endsWith("word 2")
 emoji of a text: open #id=4 | see text("#sentence").includes("flew home 🚀")
     | press Home ArrowRight | see at.startsWith("👩‍🚀, tag")
