@@ -32,7 +32,7 @@ def wrong_brackets(parsed: Parsed) -> float:
 def entropy(parsed: Parsed) -> float:
     """Return the entropy of the decisions about brackets, in nats a word."""
     sure = (p for own in parsed.probs for p in (own, 1 - own) if 0 < p < 1)
-    return -sum(p * log(p) for p in sure) / len(parsed.words)
+    return -sum(p * log(p) for p in sure) / max(len(parsed.words), 1)
 
 
 ORDERS: dict[str, Callable[[Parsed], float] | None] = {
