@@ -353,6 +353,7 @@ MESSAGES = {
     "a function of the word. Remove its templates, or set joint = false.",
     "SL250": "Ray is not installed. Install it with: pip install 'spacy-structlearn[ray]'",
     "SL270": "The pipeline cannot be served, because a worker could not load it: {problem}",
+    "SL271": "{what}: {problem}.",
     # --- SL3xx: evaluation --------------------------------------------------------------------
     "SL301": "Got {gold} gold but {predicted} predicted {what}. Score the same {what} on both "
     "sides, in the same order.",

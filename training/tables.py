@@ -28,6 +28,7 @@ PAGES = (
     ROOT / "training" / "guides" / "coming_from_benepar.md",
     ROOT / "training" / "guides" / "dependencies.md",
     ROOT / "training" / "guides" / "evaluating_and_comparing.md",
+    ROOT / "training" / "guides" / "from_text_to_treebank.md",
     RESULTS / "README.md",
     ROOT / "training" / "guides" / "measures.md",
     ROOT / "training" / "guides" / "other_languages.md",

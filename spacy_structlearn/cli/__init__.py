@@ -24,7 +24,7 @@ from .find import find_cli
 from .info import info_cli
 from .measure import measure_cli
 from .parse import parse_cli, render_cli
-from .serve import serve_cli
+from .serve import annotate_cli, serve_cli
 from .table import table_cli
 from .train import init_config_cli, train_cli
 
@@ -63,6 +63,7 @@ app.command("parse")(parse_cli)
 app.command("render")(render_cli)
 app.command("apply")(apply_cli)
 app.command("serve")(serve_cli)
+app.command("annotate")(annotate_cli)
 app.command("find")(find_cli)
 app.command("table")(table_cli)
 app.command("measure")(measure_cli)

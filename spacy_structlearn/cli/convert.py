@@ -33,7 +33,7 @@ def convert_cli(
         typer.Argument(
             metavar="INPUT",
             help="A treebank in brackets, columns of PropBank, CoNLL-2000 or CoNLL-U, quadruples, "
-            "a DocBin: a file, a folder of such files, or - for stdin.",
+            "JSON lines of Prodigy, a DocBin: a file, a folder of such files, or - for stdin.",
         ),
     ],
     output: Annotated[
@@ -63,6 +63,9 @@ def convert_cli(
     CoNLL-U is read with parts of speech, morphology, lemmas and dependencies. It is written of any
     corpus; documents that have trees and no dependencies get those of the components
     tree_dependencies and tree_morphologizer of the pipeline.
+
+    A line of Prodigy is a document. If its tokens have tags, its spans are a tree; otherwise, they
+    are phrases that a parser must find, "constituent_constraints".
 
     With --dev, some documents are held out as a second DocBin. They are spread evenly over the
     corpus, and no document is split.

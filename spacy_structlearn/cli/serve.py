@@ -1,24 +1,35 @@
-"""`structlearn serve`: a JSON server for a pipeline, with a page to try it."""
+"""`structlearn serve` and `annotate`: servers with a page, to try a pipeline and to annotate."""
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from importlib.util import find_spec
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import typer
 
 from ..errors import StructlearnError
-from .common.pipelines import HELP, load
-from .common.terminal import echo
+from .common.pipelines import HELP, ModelArgument, load
+from .common.terminal import echo, table
+from .common.texts import TREES, Unit, UnitOption, read, sources
+
+HostOption: TypeAlias = Annotated[str, typer.Option(help="Address to listen on.")]
+PortOption: TypeAlias = Annotated[int, typer.Option(help="Port; 0 for any.", min=0, max=65535)]
+AllowHostOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(help="A name of this server, besides localhost; * for any. Repeatable."),
+]
+ANNOTATED = (".spacy", ".conll", *TREES)
 
 
 def serve_cli(
     model: Annotated[
         str | None, typer.Argument(metavar="MODEL", help=f"{HELP} Default: the built-in one.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 for any.", min=0, max=65535)] = 8000,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
     workers: Annotated[
         int, typer.Option(help="Number of processes, each with a pipeline.", min=1)
     ] = 1,
@@ -28,10 +39,7 @@ def serve_cli(
     max_texts: Annotated[int, typer.Option(help="Most texts of a request.", min=1)] = 100,
     timeout: Annotated[float, typer.Option(help="Seconds until an answer.", min=0.1)] = 30.0,
     queue: Annotated[int, typer.Option(help="Most requests that wait.", min=1)] = 64,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A name of this server, besides localhost; * for any. Repeatable."),
-    ] = None,
+    allow_host: AllowHostOption = None,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(help="A site whose pages may send requests: https://name. Repeatable."),
@@ -48,8 +56,7 @@ def serve_cli(
 
     SIGINT (Ctrl+C) and SIGTERM stop the server when the requests in progress are answered.
     """
-    if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
-        raise StructlearnError("SL181", package="'spacy-structlearn[serve]'")
+    _check_extra()
     from ..pipeline.storage.built_in import BUILT_IN
     from ..serve.app import Limits, serve
 
@@ -65,5 +72,93 @@ def serve_cli(
         limits=Limits(max_length, max_texts, timeout),
         hosts=allow_host or [],
         origins=allow_origin or [],
-        ready=lambda address: echo(f"Serving on {address} (stop: Ctrl+C)"),
+        ready=_ready,
     )
+
+
+def annotate_cli(
+    model: ModelArgument,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder with a folder for each annotator.")
+    ],
+    texts: Annotated[
+        str | None, typer.Argument(metavar="TEXTS", help="A file, or a folder of texts.")
+    ] = None,
+    annotator: Annotated[str, typer.Option(help="Name of the annotator's folder.")] = "annotator",
+    order: Annotated[
+        str,
+        typer.Option(
+            help="errors, errors_per_word, entropy, length, random or text: what is first."
+        ),
+    ] = "errors",
+    seed: Annotated[int, typer.Option(help="Seed of the order random.")] = 0,
+    unit: UnitOption = Unit.paragraph,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
+    allow_host: AllowHostOption = None,
+    export: Annotated[
+        bool, typer.Option("--export", help="Only export what is accepted, and stop.")
+    ] = False,
+    agreement: Annotated[
+        bool, typer.Option("--agreement", help="Only print how far annotators agree, and stop.")
+    ] = False,
+) -> None:
+    """Correct the trees of texts on a page in a browser. Needs the extra `serve`.
+
+    The page has one sentence at a time, first those in which the pipeline expects most errors. All
+    that you do is saved at once: start the command again to go on, without TEXTS or with more of
+    them.
+
+    TEXTS is a text file or .jsonl, a folder of them, or a treebank: a DocBin (.spacy), brackets
+    (.trees, .mrg) or columns (.conll). The trees of a treebank count as accepted.
+
+    Each annotator has a folder in --output. What they accept is exported to its folder "export",
+    as DocBin, brackets, columns and the JSON of Prodigy. `adapt` and `convert` read the DocBin.
+
+    The page is for one annotator, and there are no passwords: see `serve` for who can connect.
+    """
+    _check_extra()
+    from ..pipeline.annotation.order import ORDERS
+    from ..serve.annotate.annotation import Annotation
+    from ..serve.annotating import EXPORT, agreements, annotate
+
+    if order not in ORDERS:
+        raise typer.BadParameter(f"--order is one of {', '.join(ORDERS)}")
+    if not re.fullmatch(r"\w[\w .-]*", annotator):
+        raise typer.BadParameter("a name has letters, digits, blanks, periods, - and _")
+    if agreement:
+        rows = [
+            (*own.pop("annotators"), *("-" if n is None else f"{n:.4g}" for n in own.values()))
+            for own in agreements(output)
+        ]
+        return table(rows, header=("annotator", "other", "sentences", "brackets", "labels", "tags"))
+    folder = output / annotator
+    echo(f"Loading {model} ...", error=True)
+    nlp, new, path = load(model), [], Path(texts or "")
+    is_treebank = path.suffix in ANNOTATED
+    for file in sources(texts, str(output), None) if texts and not is_treebank else ():
+        found = read(file.path, None, unit, nlp.max_length)
+        new += [(f"{file.name}:{number}", str(own.content)) for number, own in enumerate(found)]
+    opened = Annotation(nlp, folder, new, order=order, seed=seed)
+    try:
+        if is_treebank:
+            opened.import_(path)
+        if export:
+            for name in opened.export(folder / EXPORT)["files"]:
+                echo(folder / EXPORT / name)
+            return None
+        progress = ", ".join(f"{n:,} {status}" for status, n in opened.progress().items())
+        echo(f"{folder}: {progress}", error=True)
+        annotate(opened, model, host, port, allow_host or [], _ready)
+    finally:
+        opened.close()
+    return None
+
+
+def _ready(address: str) -> None:
+    echo(f"Serving on {address} (stop: Ctrl+C)")
+
+
+def _check_extra() -> None:
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
+        raise StructlearnError("SL181", package="'spacy-structlearn[serve]'")

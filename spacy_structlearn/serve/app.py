@@ -85,11 +85,9 @@ def make_app(
     """
     sizes = limits.max_length, limits.max_texts, MOST_DRAWN, MOST_TREES
     description = described(pool.layers, *sizes)
-    routes = [
-        _fixed(path, (PAGE / file).read_bytes(), kind) for path, (file, kind) in FILES.items()
-    ]
-    routes.append(_fixed("/docs", as_page(description).encode(), "text/html"))
-    routes.append(_fixed("/openapi.json", json.dumps(description).encode(), "application/json"))
+    routes = [fixed(path, (PAGE / file).read_bytes(), kind) for path, (file, kind) in FILES.items()]
+    routes.append(fixed("/docs", as_page(description).encode(), "text/html"))
+    routes.append(fixed("/openapi.json", json.dumps(description).encode(), "application/json"))
 
     async def health(request: Request) -> Response:
         state = pool.state()
@@ -98,11 +96,11 @@ def make_app(
         return JSONResponse(found | state, 200 if ready else 503)
 
     async def parse(request: Request) -> Response:
-        fields = await _fields(request, limits, ("text", "texts", "layers"))
+        fields = await read_fields(request, limits, ("text", "texts", "layers"))
         return await _answered(pool, _job(fields, limits, pool.layers), limits.timeout)
 
     async def draw(request: Request) -> Response:
-        fields = await _fields(request, limits, ("text", "trees"))
+        fields = await read_fields(request, limits, ("text", "trees"))
         trees = fields.get("trees", 0)
         if type(trees) is not int or not 0 <= trees <= MOST_TREES:
             raise HTTPException(400, f'"trees" must be a number from 0 to {MOST_TREES}.')
@@ -115,6 +113,13 @@ def make_app(
         Route("/parse", parse, methods=["POST"]),
         Route("/draw", draw, methods=["POST"]),
     ]
+    return application(routes, hosts, origins)
+
+
+def application(
+    routes: list[Route], hosts: Collection[str], origins: Collection[str] = ()
+) -> Starlette:
+    """Make an application of routes, with its guard. For the others see `make_app`."""
     middleware = [Middleware(Guard, hosts=hosts, origins=origins)]
     if origins:
         middleware.append(
@@ -134,7 +139,7 @@ def make_app(
     return app
 
 
-def _fixed(path: str, data: bytes, kind: str) -> Route:
+def fixed(path: str, data: bytes, kind: str) -> Route:
     async def send(request: Request) -> Response:
         return Response(data, media_type=kind)
 
@@ -151,7 +156,7 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 
 # --- what a request asks for ----------------------------------------------------------------------
-async def _fields(request: Request, limits: Limits, known: Collection[str]) -> dict[str, Any]:
+async def read_fields(request: Request, limits: Limits, known: Collection[str]) -> dict[str, Any]:
     """Read the JSON object of a body. Raises HTTPException for anything else, and other keys."""
     kind, *parameters = request.headers.get("content-type", "").lower().split(";")
     charset = "".join(parameters).replace('"', "").strip() or "charset=utf-8"
@@ -312,33 +317,53 @@ def serve(
     Raises OSError if the address is in use, and StructlearnError if the pipeline cannot be loaded.
     """
     limits = limits or Limits()
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family) as listening:
+    with listen(host, port) as listening:
         pool = Pool(load, workers=workers, queue=queue, timeout=limits.timeout)
         pool.start()
-        known = [*hosts, *([] if host in ANY else [host])]
-        config = uvicorn.Config(
-            make_app(pool, name, limits, hosts=known, origins=origins),
-            http=_Protocol,
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=CONNECTIONS,
-            timeout_keep_alive=15,
-            timeout_graceful_shutdown=math.ceil(limits.timeout),
-        )
-        server = uvicorn.Server(config)
-        # uvicorn handles them, and raises them again at the end.
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-        shown = f"[{host}]" if ":" in host else host
-        ready(f"http://{shown}:{listening.getsockname()[1]}")
         try:
-            server.run(sockets=[listening])
+            app = make_app(pool, name, limits, hosts=[*hosts, *names(host)], origins=origins)
+            run(app, listening, ready, limits.timeout)
         finally:
             pool.stop()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address. Raises OSError if it is in use."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
+
+
+def names(host: str) -> list[str]:
+    """Return the name that an address gives this server."""
+    return [] if host in ANY else [host]
+
+
+def run(
+    app: ASGIApp, listening: socket.socket, ready: Callable[[str], None], timeout: float
+) -> None:
+    """Run an application until SIGINT or SIGTERM. timeout: of requests that are in progress then.
+
+    For the others see `serve`.
+    """
+    config = uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=math.ceil(timeout),
+    )
+    server = uvicorn.Server(config)
+    # uvicorn handles them, and raises them again at the end.
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    host, port = listening.getsockname()[:2]
+    ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    server.run(sockets=[listening])

@@ -3,15 +3,18 @@
 import pytest
 import spacy
 import srsly
-from cli.toys import GOLD, left, one_line_error
+from cli.toys import GOLD, TREES, left, one_line_error
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from spacy_structlearn.pipeline.annotation.gold import Gold
 from spacy_structlearn.pipeline.extensions import set_spans
 from spacy_structlearn.pipeline.np_chunker import NPChunker
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.pipeline.training import batch_trainable
 from spacy_structlearn.sequence.settings import LikelihoodSettings
+from spacy_structlearn.serve.annotate import learning
+from spacy_structlearn.trees.brackets import parse_tree
 
 
 @pytest.fixture
@@ -122,3 +125,18 @@ def test_a_learner_that_cannot_learn_on_is_trained_from_scratch_on_request(
     assert "from scratch" in out
     assert score(tmp_path / "model", bare) < 0.5 < score(tmp_path / "new", bare)
     assert not spacy.load(tmp_path / "new").get_pipe("np_chunker").reinitialise
+
+
+def test_learning_of_annotators_is_the_same(run, parsing_model, tmp_path, monkeypatch):
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: None)
+    monkeypatch.setattr("os.nice", lambda n: n)
+    trees = [parse_tree(text) for text in TREES * 5]
+    golds = [Gold(t.words(), [True] * len(t.words()), t.tags(), t.spans()) for t in trees]
+    nlp = spacy.load(parsing_model)
+    learning.Learning(nlp, [[own] for own in golds], {3: golds[0]}, tmp_path, ("errors", 0))
+    made = tmp_path / "learned" / "1"
+    learning.main(made)
+    assert run("adapt", made / "base", made / "accepted.spacy", "-o", tmp_path / "new")[0] == 0
+    folders = (tmp_path / "new", made / "model", made / "base")
+    new, same, old = ((of / "constituency_parser" / "model").read_bytes() for of in folders)
+    assert new == same != old

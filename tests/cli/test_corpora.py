@@ -20,6 +20,7 @@ PROPBANK = """\
 1 0 0 Run VB (TOP(S(VP*) - -
 1 0 1 ! . *)) - -
 """
+PRODIGY = '{"text": "Run!", "spans": [{"start": 0, "end": 3, "label": "VP"}]}\n\n{"text": "No."}\n'
 QUADRUPLES = "0 ate soup with spoons V\n1 ate bowls of soup N\n"
 
 CONLLU = (
@@ -38,6 +39,7 @@ def files(tmp_path):
     paths[Reader.propbank].write_text(PROPBANK, encoding="utf8")
     paths[Reader.quadruples].write_text(QUADRUPLES, encoding="utf8")
     paths[Reader.conllu].write_text(CONLLU.format(0) + CONLLU.format(1), encoding="utf8")
+    paths[Reader.prodigy].write_text(PRODIGY, encoding="utf8")
     return paths
 
 
@@ -81,6 +83,8 @@ def test_documents_of_each_format(files, reader):
         assert keys == {"np_chunks", "constituents", "pp_attachments"}
     elif reader is Reader.propbank:
         assert keys == {"np_chunks", "constituents", "pp_attachments", "srl"}
+    elif reader is Reader.prodigy:
+        assert keys == {"constituent_constraints"}
     else:
         assert keys == (set() if reader is Reader.conllu else {"np_chunks"})
 

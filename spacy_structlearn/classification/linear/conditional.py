@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...arrays import cumulative
 from ...kernels.index import KeyIndex, group
-from ...optimize.lbfgs import LBFGS, run
+from ...optimize.lbfgs import LBFGS, dot, run
 from ..features import SET_SEPARATOR, LabelledTable, Table, row_keys, symbol, tuple_keys
 from ..nets.bayes_net import BayesNet, fit_network
 from ..settings import BayesNetSettings, LogLinearSettings
@@ -286,7 +286,7 @@ class Workshop:
             scores = np.concatenate([scores, np.zeros_like(scores)], axis=1)
         right = dev.counts @ (scores.argmax(axis=1) == dev.label_ids)
         log_proba = log_softmax(scores)[np.arange(len(scores)), dev.label_ids]
-        return estimate._replace(right=float(right), log_likelihood=float(dev.counts @ log_proba))
+        return estimate._replace(right=float(right), log_likelihood=dot(dev.counts, log_proba))
 
 
 def feature_keys(table: Table, templates: Sequence[Template]) -> NDArray[np.uint64]:

@@ -48,6 +48,7 @@ class Reader(str, Enum):
     quadruples = "quadruples"
     propbank = "propbank"
     conllu = "conllu"
+    prodigy = "prodigy"
 
 
 ReaderOption = Annotated[
@@ -153,6 +154,9 @@ def _read(
     }
     # A reader takes a pipeline, but these use only its vocab.
     nlp = spacy.blank(vocab.lang or "xx", vocab=vocab)
+    if reader is Reader.prodigy:
+        yield from ((str(n), doc) for n, doc in enumerate(readers.read_prodigy(nlp, path)))
+        return
     for number, example in enumerate(creators[reader](path)(nlp)):
         doc = example.reference
         if reader is Reader.quadruples:
@@ -188,6 +192,8 @@ def recognized(path: Path) -> Reader:
         return Reader.propbank
     if fields and fields[0].startswith("("):
         return Reader.treebank
+    if line.startswith("{"):
+        return Reader.prodigy
     if _CONLLU.match(line):
         return Reader.conllu
     for pattern, foreign, remedy in _FOREIGN:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...errors import StructlearnError
 from ...learning.training import array_digest
-from ...optimize.lbfgs import LBFGS
+from ...optimize.lbfgs import LBFGS, dot
 from ..chart.hypergraph import Floats
 from ..latent.adaptation import AdaptationTrainer
 from ..latent.model import LatentGrammar
@@ -169,7 +169,7 @@ class _Objective:
         scores = _span_features.sums(self._rows, x)
         losses, gradient, _ = conditional_loss(forests.graphs, forests.target, scores, self._weight)
         gradient = _span_features.scattered(self._rows, gradient, len(x))
-        value = float(losses.sum()) + 0.5 * float(self._prior @ moved**2)
+        value = float(losses.sum()) + 0.5 * dot(self._prior, moved**2)
         return value, gradient + self._prior * moved
 
     def weights(self, x: Floats) -> SpanWeights:

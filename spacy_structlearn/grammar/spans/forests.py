@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...learning.training import Callback
+from ...optimize.lbfgs import dot
 from ...trees.tree import Tree
 from ..chart.decode import THRESHOLDS, ChartParser
 from ..chart.hypergraph import Floats, Hypergraphs, Mask
@@ -35,7 +36,7 @@ def conditional_loss(
     difference = posteriors - target
     # An edge with score -inf is in no tree.
     moved = difference != 0
-    by_weight = float(difference[moved] @ graphs.scores[moved])
+    by_weight = dot(difference[moved], graphs.scores[moved])
     return log_z - reached, graphs.item_posteriors(difference), by_weight
 
 

@@ -18,6 +18,7 @@ from .columns import (
 )
 from .docbin import create_docbin_reader, load_docbin
 from .examples import Reader, to_example, with_gold_tokens, with_norms
+from .prodigy import read_prodigy
 from .treebank import create_treebank_reader, read_treebank
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "load_docbin",
     "read_conll_columns",
     "read_pp_quadruples",
+    "read_prodigy",
     "read_treebank",
     "to_example",
     "with_gold_tokens",

@@ -1,8 +1,8 @@
-"""Readers of columns: NP chunks of CoNLL-2000, and quadruples of PP attachment."""
+"""Columns: chunks of CoNLL-2000 and quadruples of PP attachment are read; PropBank's, written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from spacy.language import Language
@@ -10,10 +10,15 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ...attachment.sites import NOUN, VERB, Site
+from ...display.frames import frame_columns, plain_frame
+from ...display.html import ShownSentence, by_layer, sentences
 from ...errors import StructlearnError
 from ...evaluation.conlleval import chunks
-from ...groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS
-from ..extensions import set_spans, site_spans
+from ...groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
+from ...roles.propositions import PlainFrame, parse_bits
+from ...trees.tree import Tree, escape
+from ..extensions import Frame, constituent_tags, np_iob, set_spans, site_spans, trees
+from ..extensions.brackets import ROOT
 from .examples import Reader, check_tags, lines, starts_of, to_example
 
 # A quadruple as a parser would annotate it that leaves the attachment of the phrase open.
@@ -97,3 +102,67 @@ def read_conll_columns(path: Path | None) -> Iterator[list[tuple[str, str, str]]
             rows.append((fields[0], fields[1], fields[2]))
     if rows:
         yield rows
+
+
+def column_lines(doc: Doc, number: int) -> Iterator[str]:
+    """Yield the columns of a Doc: those of PropBank, or of CoNLL-2000 without trees and frames.
+
+    number: its name in PropBank's columns. Raises SL117 if overlapping frames do not fit.
+    """
+    of_propbank = CONSTITUENTS in doc.spans or SRL in doc.spans
+    yield from _propbank(doc, number) if of_propbank else _conll2000(doc)
+
+
+def _conll2000(doc: Doc) -> Iterator[str]:
+    """Yield the columns word, tag and chunk."""
+    for sentence in sentences(doc):
+        tags = constituent_tags(doc, sentence.positions)
+        for i, tag in zip(sentence.positions, tags, strict=True):
+            iob = np_iob(doc[i])
+            chunk = f"{iob}-NP" if iob in ("B", "I") else "O"
+            yield "\t".join((_cell(doc[i].text), _cell(tag), chunk))
+        yield ""
+
+
+def _propbank(doc: Doc, number: int) -> Iterator[str]:
+    """Yield the columns that `roles.propositions.read_props` reads.
+
+    Without a parser, each sentence is a flat tree, as in CoNLL-2012.
+    """
+    shown = by_layer(doc, "frames")
+    if CONSTITUENTS in doc.spans:
+        found = trees(doc)
+    else:
+        found = tuple(
+            Tree(ROOT, map(Tree.leaf, constituent_tags(doc, own.positions), own.words()))
+            for own, _ in shown
+        )
+    for index, ((sentence, layers), tree) in enumerate(zip(shown, found, strict=True)):
+        frames = plain_frames(sentence, layers)
+        words = tree.words()
+        lemmas = ["-"] * len(words)
+        for predicate, roleset, _ in frames:
+            token = doc[sentence.positions[predicate]]
+            lemma = _cell((roleset or "").rpartition(".")[0] or token.lemma_ or token.lower_)
+            lemmas[predicate] = "_" if lemma == "-" else lemma
+        columns = (words, tree.tags(), parse_bits(tree), lemmas, frame_columns(len(words), frames))
+        for place, (word, tag, bit, lemma, cells) in enumerate(zip(*columns, strict=True)):
+            row = (number, index, place, _cell(escape(word)), _cell(tag), bit, lemma, *cells)
+            yield "\t".join(map(str, row))
+        yield ""
+
+
+def plain_frames(
+    sentence: ShownSentence, layers: Mapping[str, Sequence[Frame]]
+) -> list[PlainFrame]:
+    """Return the frames of a sentence of `display.html.by_layer` over its words."""
+    return [
+        plain_frame(frame, sentence.positions)
+        for frame in layers.get("frames", ())
+        if not frame.predicate[0].is_space
+    ]
+
+
+def _cell(text: str) -> str:
+    """Replace white space, which separates columns."""
+    return "_".join(text.split())

@@ -24,7 +24,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -55,13 +55,13 @@ PATIENCE = 30.0  # seconds in which a right request may be repeated if the serve
 
 
 class Server:
-    """A server in a process and a folder of its own."""
+    """A server in a process and a folder of its own. command: with the options of all."""
 
-    def __init__(self, folder: Path, *options: object):
+    def __init__(self, folder: Path, *options: object, command: Sequence[str] = ("serve",)):
         self.log = folder.parent / "log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "spacy_structlearn", "serve", "--port", "0"]
+                [sys.executable, "-m", "spacy_structlearn", *command, "--port", "0"]
                 + [str(option) for option in options],
                 cwd=folder,
                 env=environment() | {"HOME": str(folder), "TMPDIR": str(folder)},

@@ -1,0 +1,1 @@
+"""Annotated sentences as plain data, and corrections of them by which they are parsed again."""
