@@ -100,14 +100,11 @@ def test_the_command(tmp_path):
     def run(*options):
         return CliRunner().invoke(commands, ["annotate", "en_structlearn_sm", *options])
 
-    for texts, name in (
-        ("b.trees", "one"),
-        ("b.trees", "one"),
-        ("a.txt", "one"),
-        ("b.trees", "two"),
-    ):
+    both = "b.trees one, b.trees one, a.txt one, b.trees two, out/one/export/accepted.jsonl z"
+    for texts, name in map(str.split, both.split(", ")):
         result = run(str(tmp_path / texts), *out, name, "--export")
         assert "accepted.spacy" in result.output, result.exception
+    assert (tmp_path / "out/z/export/accepted.trees").read_text().startswith("(TOP")
     assert re.search(r"one +two +1 +1 +1 +1", run(*out[:2], "--agreement").output)
     assert run(*out, "../x").exit_code == run(*out, "x", "--order", "x").exit_code == 2
     assert isinstance(run("none.txt", *out, "x", "--export").exception, StructlearnError)
