@@ -31,9 +31,10 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
     "id": lambda own: type(own) is int,
     "action": lambda own: isinstance(own, dict),
     "order": lambda own: own is None or isinstance(own, str),
+    "preview": lambda own: own is None or isinstance(own, bool),
 }
 CALLS: dict[str, tuple[str, ...]] = {
-    **{"next": ("order",), "act": ("id", "action"), "learn": (), "export": ()},
+    **{"next": ("order",), "act": ("id", "action", "preview"), "learn": (), "export": ()},
     **dict.fromkeys(("get", "undo", "accept", "skip", "alternatives"), ("id",)),
 }
 """The calls of POST, and their fields."""

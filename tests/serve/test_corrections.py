@@ -50,6 +50,18 @@ def test_what_no_tree_meets_is_made(annotation):
     assert Gold.of(annotation.get(0)).tree.tags()[0] == "QQ"
 
 
+def test_preview(annotation):
+    shown = annotation.next()
+    action = {"do": "phrase", "start": 1, "end": 3, "label": "VP"}
+    new = annotation.act(shown["id"], action, preview=True)
+    assert ("VP", 1, 3) in new["brackets"]
+    assert new["actions"] == []
+    assert annotation.get(shown["id"]) == shown
+    assert annotation.act(shown["id"], action)["brackets"] == new["brackets"]
+    with pytest.raises(StructlearnError, match="before it is done"):
+        annotation.act(shown["id"], {"do": "split", "word": 1}, preview=True)
+
+
 def test_alone(annotation):
     before = annotation.act(0, {"do": "tag", "word": 5, "tag": "QQ"})
     new = {"do": "phrase", "start": 1, "end": 4, "label": "NEW", "alone": True}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from math import log
 from random import Random
 from typing import NamedTuple
 
@@ -28,8 +29,15 @@ def wrong_brackets(parsed: Parsed) -> float:
     return sum(min(p, 1 - p) for p in parsed.probs)
 
 
+def entropy(parsed: Parsed) -> float:
+    """Return the entropy of the decisions about brackets, in nats a word."""
+    sure = (p for own in parsed.probs for p in (own, 1 - own) if 0 < p < 1)
+    return -sum(p * log(p) for p in sure) / max(len(parsed.words), 1)
+
+
 ORDERS: dict[str, Callable[[Parsed], float] | None] = {
     "errors": wrong_brackets,
+    "entropy": entropy,
     "length": lambda own: len(own.words),
     "random": None,
     "text": lambda own: 0.0,
@@ -40,15 +48,15 @@ ORDERS: dict[str, Callable[[Parsed], float] | None] = {
 def ordered(sentences: Sequence[Parsed], order: str = "errors", seed: int = 0) -> list[int]:
     """Return the numbers of the sentences in one of ORDERS.
 
-    In the order "errors", sentences with the same tags as one before them, or almost the same
-    words, come last. seed: for "random".
+    In the orders "errors" and "entropy", sentences with the same tags as one before them, or almost
+    the same words, come last. seed: for "random".
     """
     numbers, value = list(range(len(sentences))), ORDERS[order]
     if value is None:
         return Random(seed).sample(numbers, len(numbers))
     values = list(map(value, sentences))
     numbers.sort(key=lambda number: -values[number])
-    if order != "errors":
+    if order in ("length", "text"):
         return numbers
     repeated = near_duplicates(sentences[number] for number in numbers)
     pairs = list(zip(repeated, numbers, strict=True))

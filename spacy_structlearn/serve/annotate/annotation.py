@@ -116,11 +116,9 @@ class Annotation:
     def get(self, id: int) -> Json:
         """Return a sentence as it is now: parsed under its actions, or as accepted."""
         item = self._item(id)
-        shown = {name: getattr(item, name) for name in ("id", "text", "place", "status", "actions")}
         if item.gold is not None:
-            return shown | {"made": [], "probs": []} | item.gold._asdict()
-        now = self._now(item)
-        return shown | {"made": sorted(now.made), "probs": now.probs} | now.gold._asdict()
+            return _shown(item) | {"made": [], "probs": []} | item.gold._asdict()
+        return _shown(item, self._now(item))
 
     def alternatives(self, id: int) -> Json:
         """Return up to ten `trees` of a sentence, best first, with what its actions ask for: `prob`
@@ -144,9 +142,10 @@ class Annotation:
         own["roles"] = [label for labeler in labelers for label in labeler.labels]
         return {kind: {label: explain(label) for label in own[kind]} for kind in own}
 
-    def act(self, id: int, action: Mapping[str, Any]) -> Json:
+    def act(self, id: int, action: Mapping[str, Any], preview: bool = False) -> Json:
         """Apply an action, and return the sentence, parsed again; after a split, its first part.
 
+        preview: return only what the sentence would be; not for split and merge.
         An accepted or skipped sentence is open again. The actions ("do", and fields over words):
         phrase: `start` to `end` is a phrase with `label` (and not with the label `instead`);
         no_phrase: it is none, or none with `label`; with `alone`, both change nothing else, and no
@@ -162,11 +161,15 @@ class Annotation:
         if action["do"] == "merge" and self.state.beside(item) is None:
             _refuse(f"Sentence {id}", "no sentence of its text follows it")
         if action["do"] in ("split", "merge"):
+            if preview:
+                _refuse(f"The action {action['do']!r}", "it cannot be shown before it is done")
             shown = len(self.state.items)
         else:
             made = self._now(item).made
             action = self._corrector.completed(item.bare, item.actions, made, action)
-            self._now(item, [*item.actions, action])
+            found = self._now(item, [*item.actions, action])
+            if preview:
+                return _shown(item, found)
             shown = id
         self._write({"do": "act", "id": id, "action": action})
         return self.get(shown)
@@ -305,6 +308,13 @@ class Annotation:
         while len(self._cache) > KEPT:
             del self._cache[next(iter(self._cache))]
         return found
+
+
+def _shown(item: Item, now: Corrected | None = None) -> Json:
+    own = {name: getattr(item, name) for name in ("id", "text", "place", "status", "actions")}
+    if now is None:
+        return own
+    return own | {"made": sorted(now.made), "probs": now.probs} | now.gold._asdict()
 
 
 def _refuse(what: str, problem: str) -> NoReturn:

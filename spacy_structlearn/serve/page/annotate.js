@@ -12,6 +12,7 @@ let range = null; // [start, end] of the words that are selected, if it is not t
 let anchor = null; // where the range began
 let choosing = null; // what a word is chosen for: a function of its number
 let labels = { phrases: {}, tags: {}, roles: {} }; // explanations
+let looked = null; // an action whose result is shown and not done yet, and the brackets before it
 let isBusy = false;
 const done = []; // ids of the sentences to which something was done, the last one last
 
@@ -48,8 +49,15 @@ async function doing(work) {
   $("scroll").removeAttribute("aria-busy");
 }
 
-async function act(action) {
+const keyOf = (bracket) => bracket.join(" ");
+
+async function act(action, isSure = !$("look").checked || ["choose", "split", "merge"].includes(action.do)) {
   const old = now.id;
+  if (!isSure) {
+    const known = looked?.known ?? new Set(now.brackets.map(keyOf));
+    show(await call("act", { id: old, action, preview: true }), { action, known });
+    return say(`${described(action)}? Press Enter to do it, Esc to leave it.`);
+  }
   const found = await call("act", { id: old, action });
   done.push(found.id);
   show(found);
@@ -58,6 +66,7 @@ async function act(action) {
     + (isMade ? " The grammar has no such tree, so it was changed in the tree." : "")
     : action.do === "split" ? "Split. This is the first part." : "Joined.");
   if (found.id !== old) counted(await call("progress"));
+  return undefined;
 }
 
 async function step(name) {
@@ -77,14 +86,15 @@ async function next(order) {
 }
 
 const undo = () => doing(async () => {
+  if (looked) return go(now.id);
   const isHere = now && (now.actions.length || now.status !== "open");
   const id = isHere ? now.id : done.at(-1) ?? now?.id;
-  if (id === undefined) return;
+  if (id === undefined) return undefined;
   const found = await call("undo", { id });
   if (done.includes(id)) done.splice(done.lastIndexOf(id), 1);
   show(found);
   say("Undone.");
-  counted(await call("progress"));
+  return counted(await call("progress"));
 });
 
 function counted({ open, accepted, skipped }) {
@@ -94,9 +104,10 @@ function counted({ open, accepted, skipped }) {
 }
 
 // --- the sentence on the page -----------------------------------------------------------------------
-function show(sentence) {
+function show(sentence, look = null) {
   const old = now?.id === sentence.id && at ? { ...at, range, anchor } : null;
   now = sentence;
+  looked = look;
   choosing = null;
   say("");
   [$("work").hidden, $("end").hidden] = [false, true];
@@ -104,7 +115,7 @@ function show(sentence) {
   $("place").textContent = `Sentence ${now.id + 1}${status[now.status]} (${now.text})`;
   const asked = now.actions.filter((own) => own.do === "phrase").map((own) => `${own.label} ${own.start} ${own.end}`);
   const svg = make("svg", { class: "tree", role: "tree", "aria-multiselectable": true, "aria-label": now.words.join(" ") });
-  items = draw(svg, now, { asked: new Set(asked) });
+  items = draw(svg, now, { asked: new Set(asked), known: look?.known });
   $("scroll").replaceChildren(svg);
   $("sentence").replaceChildren(...now.words.flatMap((word, i) => {
     const onclick = (event) => select(wordItem(i), event.shiftKey);
@@ -166,7 +177,10 @@ function mark() {
   $("selected").textContent = `${first[0].toUpperCase()}${first.slice(1)}: ${quoted(start, end)}${says && `. ${at.label}: ${says}.`}`;
   for (const action of ACTIONS) {
     action.button.disabled = action.can ? !action.can() : false;
-    if (action.texts) action.button.firstChild.data = `${action.texts[range ? "phrase" : at.kind] ?? action.text} `;
+    if (action.texts) {
+      const text = action.texts[looked ? "looked" : range ? "phrase" : at.kind];
+      action.button.firstChild.data = `${text ?? action.text} `;
+    }
   }
 }
 
@@ -267,7 +281,7 @@ const go = async (id) => show(await call("get", { id }));
 async function alternatives() {
   const { trees } = await call("alternatives", { id: now.id });
   if (!trees.length) throw new Error("There is no other tree.");
-  const known = new Set(now.brackets.map((own) => own.join(" ")));
+  const known = new Set(now.brackets.map(keyOf));
   const choose = (i) => {
     $("best").close();
     if (trees[i]) doing(() => act({ do: "choose", brackets: trees[i].brackets }));
@@ -275,7 +289,7 @@ async function alternatives() {
   $("alternatives").firstElementChild.replaceChildren(...trees.map((tree, i) => {
     const svg = make("svg", { class: "tree", role: "img", "aria-label": `Tree ${i + 1}` });
     draw(svg, { words: now.words, tags: tree.tags, brackets: tree.brackets, probs: [] }, { known, still: true });
-    const isSame = tree.brackets.length === known.size && tree.brackets.every((own) => known.has(own.join(" ")));
+    const isSame = tree.brackets.length === known.size && tree.brackets.every((own) => known.has(keyOf(own)));
     const button = create("button", { type: "button", textContent: `Choose ${i + 1}`, onclick: () => choose(i) });
     return create("figure", { className: isSame ? "chosen" : "" },
       create("figcaption", { textContent: `${i + 1}. ${figure(tree.prob)}${isSame ? ", as on the page" : ""}` }),
@@ -381,12 +395,13 @@ const ACTIONS = [
   { key: "j", text: "Join next", help: "join with the next sentence of the text", run: () => ({ do: "merge" }) },
   { key: "w", text: "Range …", help: "select words up to another one", run: selectRange },
   { key: "d", text: "Doubtful", help: "go to the next doubtful phrase", run: doubtful, isStep: true },
-  { key: "u", text: "Undo", help: "undo what was done last", run: undo, isStep: true },
+  { key: "u", text: "Undo", help: "undo what was done last", run: undo, isStep: true, texts: { looked: "Leave it" } },
   { key: "s", text: "Skip", help: "leave the sentence out", run: () => doing(() => step("skip")), isStep: true },
   { key: "k", text: "Best trees", help: "compare the best trees", run: () => doing(alternatives), isStep: true },
-  { key: "Enter", shown: "↵", text: "Accept", help: "accept the sentence", run: () => doing(() => step("accept")), isStep: true },
+  { key: "Enter", shown: "↵", text: "Accept", help: "accept the sentence", isStep: true,
+    run: () => doing(() => (looked ? act(looked.action, true) : step("accept"))), texts: { looked: "Do it" } },
 ];
-const OTHERS = { a: "list", n: "random", g: "guide", "?": "help" }; // buttons by key
+const OTHERS = { a: "list", n: "random", g: "guide", "?": "help", f: "look", x: "alone" }; // buttons by key
 
 async function run(action) {
   if (isBusy || (now ? action.can && !action.can() : action.run !== undo)) return;
@@ -439,7 +454,9 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     if (!event.repeat || key.startsWith("Arrow")) work();
   };
-  if (key === "Escape" && (choosing || range)) {
+  if (key === "Escape" && looked) {
+    press(undo);
+  } else if (key === "Escape" && (choosing || range)) {
     press(() => {
       choosing = null;
       say("");
@@ -497,7 +514,7 @@ $("export").onclick = () => doing(async () => {
 $("learn").onclick = () => doing(async () => learned(await call("learn", {})));
 for (const button of document.querySelectorAll("[data-close]")) button.onclick = () => button.closest("dialog").close();
 const MOVES = { "← → ↑ ↓": "next word or phrase, parent, child", "Shift + ← →": "select words", "Home End": "first or last word",
-  Esc: "leave a choice", A: "list of sentences", N: "a random sentence", G: "what labels mean", "1 … 9": "choose one of the best trees" };
+  Esc: "leave a choice", A: "list of sentences", N: "a random sentence", G: "what labels mean", F: "look first", X: "change nothing else", "1 … 9": "choose one of the best trees" };
 $("keys").querySelector("dl").append(...[...Object.entries(MOVES),
   ...ACTIONS.map((own) => [own.shown ?? own.key.toUpperCase(), own.help])].flatMap(([key, text]) =>
   [create("dt", {}, create("kbd", { textContent: key })), create("dd", { textContent: text })]));
