@@ -4,7 +4,6 @@
 import { draw, figure, isRightToLeft, make, spanText } from "./drawing.js";
 
 const $ = (id) => document.getElementById(id);
-const MOST_ROWS = 200; // of a list at once
 let now = null; // the sentence on the page
 let items = []; // what is drawn of it
 let at = null; // the item that has the focus
@@ -29,8 +28,7 @@ function create(name, properties = {}, ...children) {
 
 // --- the server -----------------------------------------------------------------------------------
 async function call(name, fields) {
-  const json = { "content-type": "application/json" };
-  const request = fields && { method: "POST", headers: json, body: JSON.stringify(fields) };
+  const request = fields && { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(fields) };
   const response = await fetch(name, request).catch(() => {
     throw new Error("The server does not answer. What you did before is saved.");
   });
@@ -232,7 +230,7 @@ function pick({ title, label = "Label", rows = [], free = true, empty = false, v
       };
       found = typed ? rows.map((row) => [rank(row), row]).filter(([own]) => own < 4)
         .sort((one, other) => one[0] - other[0]).map(([, row]) => row) : rows;
-      list.replaceChildren(...found.slice(0, MOST_ROWS).map((row, i) => create("li",
+      list.replaceChildren(...found.slice(0, 200).map((row, i) => create("li",
         { id: `pick-${i}`, role: "option", onclick: () => end(row.value) },
         create("b", { textContent: row.name }), create("span", { textContent: row.text, dir: "auto" }))));
       activate((typed || !free) && found.length ? 0 : -1);
@@ -359,8 +357,8 @@ function choose(question, work) {
 
 function attach() {
   const own = place();
-  choose(`To which word does ${quoted(own.start, own.end)} belong?`,
-    (head) => doing(() => act({ do: "attach", ...own, head })));
+  const work = (head) => doing(() => act({ do: "attach", ...own, head }));
+  choose(`To which word does ${quoted(own.start, own.end)} belong?`, work);
 }
 
 function selectRange() {
@@ -437,9 +435,8 @@ function beside(key) {
 }
 
 function extended(key) {
-  const by = (key === "ArrowRight") === !isRightToLeft(now.words) ? 1 : -1;
-  const from = at.kind === "word" ? at.start : by > 0 ? at.end - 1 : at.start;
-  return wordItem(from + by);
+  const isOn = (key === "ArrowRight") === !isRightToLeft(now.words);
+  return wordItem(isOn ? at.end : at.start - 1);
 }
 
 document.addEventListener("keydown", (event) => {
@@ -457,11 +454,8 @@ document.addEventListener("keydown", (event) => {
   if (key === "Escape" && looked) {
     press(undo);
   } else if (key === "Escape" && (choosing || range)) {
-    press(() => {
-      choosing = null;
-      say("");
-      select(at);
-    });
+    choosing = () => select(at);
+    press(() => chosen(at));
   } else if (/^(Arrow|Home|End)/.test(key) && at) {
     const isSide = key === "ArrowLeft" || key === "ArrowRight";
     press(() => (event.shiftKey && isSide ? select(extended(key), true) : select(beside(key))));
@@ -502,9 +496,8 @@ $("scroll").addEventListener("dblclick", (event) => {
 });
 
 // --- the rest of the page -------------------------------------------------------------------------
-$("list").onclick = list;
 $("random").onclick = () => doing(() => next("random"));
-$("guide").onclick = guide;
+[$("list").onclick, $("guide").onclick] = [list, guide];
 $("help").onclick = () => $("keys").showModal();
 $("export").onclick = () => doing(async () => {
   const found = await call("export", {});
