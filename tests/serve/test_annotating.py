@@ -23,8 +23,7 @@ def test_calls(client, annotation):
     def call(name, **fields):
         return client.post(f"/{name}", fields).json()
 
-    first = call("next")
-    assert first == call("get", id=0)
+    assert (first := call("next")) == call("get", id=0)
     assert call("next", order="random")["status"] == "open"
     phrase = {"do": "phrase", "start": 2, "end": 7, "label": "NP"}
     assert ["NP", 2, 7] in call("act", id=0, action=phrase)["brackets"]
@@ -38,8 +37,8 @@ def test_calls(client, annotation):
     assert [own["status"] for own in client.get("/list").json()] == ["accepted", "skipped", "open"]
     assert call("alternatives", id=2)["trees"][0]["prob"] <= 1
     assert client.get("/labels").json()["phrases"]["NP"] == "noun phrase"
-    assert client.get("/learned").json() == {"status": "none"}
-    assert client.get("/agreement").json() == []
+    found = [client.get(f"/{name}").json() for name in ("learned", "agreement")]
+    assert found == [{"status": "none"}, []]
     assert client.get("/health").json()["annotator"] == "me"
     assert "accept sentences" in call("learn")["error"]
 
