@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from ..errors import StructlearnError
+from .common.files import lines_of
 from .common.pipelines import HELP, ModelArgument, load
 from .common.terminal import echo, table
 from .common.texts import TREES, Unit, UnitOption, read, sources
@@ -22,6 +23,7 @@ AllowHostOption: TypeAlias = Annotated[
     typer.Option(help="A name of this server, besides localhost; * for any. Repeatable."),
 ]
 ANNOTATED = (".spacy", ".conll", *TREES)
+SAYS = "Annotate on {} (stop: Ctrl+C)"
 
 
 def serve_cli(
@@ -72,7 +74,7 @@ def serve_cli(
         limits=Limits(max_length, max_texts, timeout),
         hosts=allow_host or [],
         origins=allow_origin or [],
-        ready=_ready,
+        ready=lambda address: echo(f"Serving on {address} (stop: Ctrl+C)"),
     )
 
 
@@ -88,7 +90,7 @@ def annotate_cli(
     order: Annotated[
         str,
         typer.Option(
-            help="errors, errors_per_word, entropy, length, random or text: what is first."
+            help="What is first: errors, errors_per_word, entropy, length, random or text."
         ),
     ] = "errors",
     seed: Annotated[int, typer.Option(help="Seed of the order random.")] = 0,
@@ -110,7 +112,7 @@ def annotate_cli(
     them.
 
     TEXTS is a text file or .jsonl, a folder of them, or a treebank: a DocBin (.spacy), brackets
-    (.trees, .mrg) or columns (.conll). The trees of a treebank count as accepted.
+    (.trees, .mrg), columns (.conll) or Prodigy's .jsonl. The trees of a treebank count as accepted.
 
     Each annotator has a folder in --output. What they accept is exported to its folder "export",
     as DocBin, brackets, columns and the JSON of Prodigy. `adapt` and `convert` read the DocBin.
@@ -135,7 +137,7 @@ def annotate_cli(
     folder = output / annotator
     echo(f"Loading {model} ...", error=True)
     nlp, new, path = load(model), [], Path(texts or "")
-    is_treebank = path.suffix in ANNOTATED
+    is_treebank = path.suffix in ANNOTATED or _has_spans(path)
     for file in sources(texts, str(output), None) if texts and not is_treebank else ():
         found = read(file.path, None, unit, nlp.max_length)
         new += [(f"{file.name}:{number}", str(own.content)) for number, own in enumerate(found)]
@@ -149,14 +151,16 @@ def annotate_cli(
             return None
         progress = ", ".join(f"{n:,} {status}" for status, n in opened.progress().items())
         echo(f"{folder}: {progress}", error=True)
-        annotate(opened, model, host, port, allow_host or [], _ready)
+        annotate(opened, model, host, port, allow_host or [], lambda own: echo(SAYS.format(own)))
     finally:
         opened.close()
     return None
 
 
-def _ready(address: str) -> None:
-    echo(f"Serving on {address} (stop: Ctrl+C)")
+def _has_spans(path: Path) -> bool:
+    """Say whether a file has JSON of Prodigy, not of texts."""
+    is_json = path.suffix == ".jsonl" and path.is_file()
+    return is_json and '"spans"' in next(iter(lines_of(str(path))), "")
 
 
 def _check_extra() -> None:

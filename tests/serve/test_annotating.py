@@ -23,8 +23,7 @@ def test_calls(client, annotation):
     def call(name, **fields):
         return client.post(f"/{name}", fields).json()
 
-    first = call("next")
-    assert first == call("get", id=0)
+    assert (first := call("next")) == call("get", id=0)
     assert call("next", order="random")["status"] == "open"
     phrase = {"do": "phrase", "start": 2, "end": 7, "label": "NP"}
     assert ["NP", 2, 7] in call("act", id=0, action=phrase)["brackets"]
@@ -38,8 +37,8 @@ def test_calls(client, annotation):
     assert [own["status"] for own in client.get("/list").json()] == ["accepted", "skipped", "open"]
     assert call("alternatives", id=2)["trees"][0]["prob"] <= 1
     assert client.get("/labels").json()["phrases"]["NP"] == "noun phrase"
-    assert client.get("/learned").json() == {"status": "none"}
-    assert client.get("/agreement").json() == []
+    found = [client.get(f"/{name}").json() for name in ("learned", "agreement")]
+    assert found == [{"status": "none"}, []]
     assert client.get("/health").json()["annotator"] == "me"
     assert "accept sentences" in call("learn")["error"]
 
@@ -100,14 +99,11 @@ def test_the_command(tmp_path):
     def run(*options):
         return CliRunner().invoke(commands, ["annotate", "en_structlearn_sm", *options])
 
-    for texts, name in (
-        ("b.trees", "one"),
-        ("b.trees", "one"),
-        ("a.txt", "one"),
-        ("b.trees", "two"),
-    ):
+    both = "b.trees one, b.trees one, a.txt one, b.trees two, out/one/export/accepted.jsonl z"
+    for texts, name in map(str.split, both.split(", ")):
         result = run(str(tmp_path / texts), *out, name, "--export")
         assert "accepted.spacy" in result.output, result.exception
+    assert (tmp_path / "out/z/export/accepted.trees").read_text().startswith("(TOP")
     assert re.search(r"one +two +1 +1 +1 +1", run(*out[:2], "--agreement").output)
     assert run(*out, "../x").exit_code == run(*out, "x", "--order", "x").exit_code == 2
     assert isinstance(run("none.txt", *out, "x", "--export").exception, StructlearnError)

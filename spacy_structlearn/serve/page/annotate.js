@@ -4,7 +4,6 @@
 import { draw, figure, isRightToLeft, make, spanText } from "./drawing.js";
 
 const $ = (id) => document.getElementById(id);
-const MOST_ROWS = 200; // of a list at once
 let now = null; // the sentence on the page
 let items = []; // what is drawn of it
 let at = null; // the item that has the focus
@@ -29,8 +28,7 @@ function create(name, properties = {}, ...children) {
 
 // --- the server -----------------------------------------------------------------------------------
 async function call(name, fields) {
-  const json = { "content-type": "application/json" };
-  const request = fields && { method: "POST", headers: json, body: JSON.stringify(fields) };
+  const request = fields && { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(fields) };
   const response = await fetch(name, request).catch(() => {
     throw new Error("The server does not answer. What you did before is saved.");
   });
@@ -44,11 +42,7 @@ async function doing(work) {
   if (isBusy) return;
   isBusy = true;
   $("scroll").setAttribute("aria-busy", "true");
-  try {
-    await work();
-  } catch (error) {
-    say(error.message, true);
-  }
+  await work().catch((error) => say(error.message, true));
   isBusy = false;
   $("scroll").removeAttribute("aria-busy");
 }
@@ -95,8 +89,7 @@ const undo = () => doing(async () => {
   const id = isHere ? now.id : done.at(-1) ?? now?.id;
   if (id === undefined) return undefined;
   const found = await call("undo", { id });
-  const last = done.lastIndexOf(id);
-  if (last >= 0) done.splice(last, 1);
+  if (done.includes(id)) done.splice(done.lastIndexOf(id), 1);
   show(found);
   say("Undone.");
   return counted(await call("progress"));
@@ -118,9 +111,9 @@ function show(sentence, look = null) {
   [$("work").hidden, $("end").hidden] = [false, true];
   const status = { open: "", accepted: ", accepted", skipped: ", skipped", replaced: ", was split or joined" };
   $("place").textContent = `Sentence ${now.id + 1}${status[now.status]} (${now.text})`;
-  const asked = now.actions.filter((own) => own.do === "phrase");
+  const asked = now.actions.filter((own) => own.do === "phrase").map((own) => `${own.label} ${own.start} ${own.end}`);
   const svg = make("svg", { class: "tree", role: "tree", "aria-multiselectable": true, "aria-label": now.words.join(" ") });
-  items = draw(svg, now, { asked: new Set(asked.map(({ label, start, end }) => keyOf([label, start, end]))), known: look?.known });
+  items = draw(svg, now, { asked: new Set(asked), known: look?.known });
   $("scroll").replaceChildren(svg);
   $("sentence").replaceChildren(...now.words.flatMap((word, i) => {
     const onclick = (event) => select(wordItem(i), event.shiftKey);
@@ -129,7 +122,7 @@ function show(sentence, look = null) {
   $("corrections").hidden = now.actions.length === 0;
   $("corrections").querySelector("ol").replaceChildren(...now.actions.map((action, i) =>
     create("li", { textContent: described(action) + (now.made.includes(i) ? " (changed in the tree)" : "") })));
-  if (location.hash !== `#id=${now.id}`) history.pushState(null, "", `#id=${now.id}`);
+  if (idOfAddress() !== now.id) history[location.hash ? "pushState" : "replaceState"](null, "", `#id=${now.id}`);
   at = null;
   if (!old) {
     $("scroll").scrollLeft = isRightToLeft(now.words) ? 1e6 : 0;
@@ -237,7 +230,7 @@ function pick({ title, label = "Label", rows = [], free = true, empty = false, v
       };
       found = typed ? rows.map((row) => [rank(row), row]).filter(([own]) => own < 4)
         .sort((one, other) => one[0] - other[0]).map(([, row]) => row) : rows;
-      list.replaceChildren(...found.slice(0, MOST_ROWS).map((row, i) => create("li",
+      list.replaceChildren(...found.slice(0, 200).map((row, i) => create("li",
         { id: `pick-${i}`, role: "option", onclick: () => end(row.value) },
         create("b", { textContent: row.name }), create("span", { textContent: row.text, dir: "auto" }))));
       activate((typed || !free) && found.length ? 0 : -1);
@@ -268,8 +261,7 @@ function pick({ title, label = "Label", rows = [], free = true, empty = false, v
 const explained = (kind) => Object.keys(labels[kind]).sort().map((name) => ({ value: name, name, text: labels[kind][name] ?? "" }));
 
 async function guide() {
-  const kinds = { phrases: "Phrase", tags: "Tag", roles: "Role" };
-  const rows = Object.entries(kinds).flatMap(([kind, name]) =>
+  const rows = [["phrases", "Phrase"], ["tags", "Tag"], ["roles", "Role"]].flatMap(([kind, name]) =>
     explained(kind).map((row) => ({ ...row, text: `${name}: ${row.text}` })));
   await pick({ title: "What the labels mean", label: "Search", rows, free: false, ok: "" });
 }
@@ -303,10 +295,11 @@ async function alternatives() {
   }));
   $("best").onkeydown = (event) => /^[1-9]$/.test(event.key) && trees[event.key - 1] && choose(event.key - 1);
   $("best").showModal();
+  for (const svg of $("best").querySelectorAll("svg")) svg.querySelector(".new")?.scrollIntoView({ inline: "center", block: "nearest" });
+  $("alternatives").firstElementChild.scrollLeft = 0;
 }
 
 // --- what can be done -----------------------------------------------------------------------------
-const isPhrase = () => !range && at.kind === "phrase";
 const isRole = () => !range && (at.kind === "role" || at.kind === "predicate");
 const alone = () => ($("alone").checked ? { alone: true } : {});
 
@@ -364,8 +357,8 @@ function choose(question, work) {
 
 function attach() {
   const own = place();
-  choose(`To which word does ${quoted(own.start, own.end)} belong?`,
-    (head) => doing(() => act({ do: "attach", ...own, head })));
+  const work = (head) => doing(() => act({ do: "attach", ...own, head }));
+  choose(`To which word does ${quoted(own.start, own.end)} belong?`, work);
 }
 
 function selectRange() {
@@ -373,7 +366,6 @@ function selectRange() {
   choose("Up to which word?", (i) => {
     select(first, false, false);
     select(wordItem(i), true);
-    say("");
   });
 }
 
@@ -382,14 +374,13 @@ const doubtfulOnes = () => items.filter((item) => item.kind === "phrase" && item
 
 function doubtful() {
   const found = doubtfulOnes();
-  if (found.length) select(found[(found.indexOf(at) + 1) % found.length]);
-  else say("No phrase is doubtful.");
+  return found.length ? select(found[(found.indexOf(at) + 1) % found.length]) : say("No phrase is doubtful.");
 }
 
 const isWord = () => !range && at.end - at.start === 1;
 const ACTIONS = [
   { key: "p", text: "Phrase", help: "the selected words are a phrase", run: () => phrase() },
-  { key: "l", text: "Label", help: "other label of a phrase or role", run: label, can: () => isPhrase() || isRole() },
+  { key: "l", text: "Label", help: "other label of a phrase or role", run: label, can: () => isRole() || (!range && at.kind === "phrase") },
   { key: "Delete", shown: "Del", text: "Not a phrase", help: "it is no phrase, chunk, role or predicate", run: nothing,
     can: () => !range && at.kind !== "word", texts: { chunk: "Not a chunk", role: "Not a role", predicate: "Not a predicate" } },
   { key: "t", text: "Tag", help: "tag of the word", run: tag, can: isWord },
@@ -418,10 +409,8 @@ async function run(action) {
 
 for (const action of ACTIONS) {
   const shown = action.shown ?? action.key.toUpperCase();
-  action.button = create("button", { type: "button", title: action.help, className: action.text === "Accept" ? "main" : "" },
-    `${action.text} `, create("kbd", { textContent: shown }));
-  action.button.setAttribute("aria-keyshortcuts", action.key);
-  action.button.addEventListener("click", () => run(action));
+  action.button = create("button", { type: "button", title: action.help, ariaKeyShortcuts: action.key, onclick: () => run(action),
+    className: action.text === "Accept" ? "main" : "" }, `${action.text} `, create("kbd", { textContent: shown }));
   $(action.isStep ? "steps" : "edits").append(action.button);
 }
 
@@ -432,8 +421,7 @@ function beside(key) {
   const boxes = items.filter((item) => item.row !== undefined);
   const by = { ArrowLeft: -1, ArrowRight: 1 }[key] * (isRightToLeft(now.words) ? -1 : 1);
   const over = (item) => item.start <= at.start && at.start < item.end;
-  if (key === "Home") return words[0];
-  if (key === "End") return words.at(-1);
+  if (key === "Home" || key === "End") return words.at(key === "Home" ? 0 : -1);
   if (at.row !== undefined) {
     const row = boxes.filter((item) => item.row === at.row);
     if (by) return row[row.indexOf(at) + by];
@@ -447,15 +435,15 @@ function beside(key) {
 }
 
 function extended(key) {
-  const by = (key === "ArrowRight") === !isRightToLeft(now.words) ? 1 : -1;
-  const from = at.kind === "word" ? at.start : by > 0 ? at.end - 1 : at.start;
-  return wordItem(from + by);
+  const isOn = (key === "ArrowRight") === !isRightToLeft(now.words);
+  return wordItem(isOn ? at.end : at.start - 1);
 }
 
 document.addEventListener("keydown", (event) => {
   const { key, target } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const isInTree = $("scroll").contains(target) || target === document.body;
+  if (!isInTree && /^(Enter|Arrow|Home|End)/.test(key)) return; // a button is pressed, the page scrolled
   // Of other keyboards than Latin ones, the place of the key counts.
   const letter = /^[ -~]$/.test(key) || key.length > 1 ? key.toLowerCase() : event.code.replace("Key", "").toLowerCase();
   const action = ACTIONS.find((own) => own.key.toLowerCase() === (key === "Backspace" ? "delete" : letter));
@@ -466,17 +454,11 @@ document.addEventListener("keydown", (event) => {
   if (key === "Escape" && looked) {
     press(undo);
   } else if (key === "Escape" && (choosing || range)) {
-    press(() => {
-      choosing = null;
-      select(at);
-      say("");
-    });
-  } else if (/^(Arrow|Home|End)/.test(key)) {
-    if (!isInTree || !at) return;
+    choosing = () => select(at);
+    press(() => chosen(at));
+  } else if (/^(Arrow|Home|End)/.test(key) && at) {
     const isSide = key === "ArrowLeft" || key === "ArrowRight";
     press(() => (event.shiftKey && isSide ? select(extended(key), true) : select(beside(key))));
-  } else if (key === "Enter" && !isInTree) {
-    // A button is pressed.
   } else if (key === "Enter" && choosing) {
     press(() => chosen(at));
   } else if (action) {
@@ -489,10 +471,11 @@ document.addEventListener("keydown", (event) => {
 function chosen(item) {
   const work = choosing;
   choosing = null;
+  say("");
   work(item.start);
 }
 
-const itemOf = (event) => items.find((item) => item.el === event.target.closest?.(".item"));
+const itemOf = (event) => items.find((item) => item.el === event.target.closest(".item"));
 const pointed = (event) => {
   const item = itemOf(event);
   if (!item || event.button || (event.pointerType === "touch") !== (event.type === "click")) return;
@@ -513,9 +496,8 @@ $("scroll").addEventListener("dblclick", (event) => {
 });
 
 // --- the rest of the page -------------------------------------------------------------------------
-$("list").onclick = list;
 $("random").onclick = () => doing(() => next("random"));
-$("guide").onclick = guide;
+[$("list").onclick, $("guide").onclick] = [list, guide];
 $("help").onclick = () => $("keys").showModal();
 $("export").onclick = () => doing(async () => {
   const found = await call("export", {});
@@ -523,53 +505,45 @@ $("export").onclick = () => doing(async () => {
   await agreement();
 });
 $("learn").onclick = () => doing(async () => learned(await call("learn", {})));
-for (const button of document.querySelectorAll("[data-close]")) {
-  button.onclick = () => button.closest("dialog").close();
-}
+for (const button of document.querySelectorAll("[data-close]")) button.onclick = () => button.closest("dialog").close();
 const MOVES = { "← → ↑ ↓": "next word or phrase, parent, child", "Shift + ← →": "select words", "Home End": "first or last word",
   Esc: "leave a choice", A: "list of sentences", N: "a random sentence", G: "what labels mean", F: "look first", X: "change nothing else", "1 … 9": "choose one of the best trees" };
 $("keys").querySelector("dl").append(...[...Object.entries(MOVES),
   ...ACTIONS.map((own) => [own.shown ?? own.key.toUpperCase(), own.help])].flatMap(([key, text]) =>
   [create("dt", {}, create("kbd", { textContent: key })), create("dd", { textContent: text })]));
 
-async function learned(found) {
-  const score = (own) => (own === null || own === undefined ? "–" : own.toFixed(3));
-  const line = (name) => `${name}: ${score(found.before[name])} before, ${score(found.after[name])} after`;
-  $("learning").hidden = found.status === "none";
-  $("learn").disabled = found.status === "running";
-  if (found.status === "running") {
-    $("learning").textContent = "Learning in the background. Go on as long as it takes.";
-    setTimeout(async () => learned(await call("learned").catch(() => found)), 1500);
-  } else if (found.status === "failed") {
-    $("learning").textContent = "Learning failed. The annotator's folder has its log.";
-  } else if (found.status === "done") {
-    $("learning").textContent = ["Scores on sentences held out:", ...Object.keys(found.after).map(line),
-      found.better ? "The new model is better, and used from now on." : "The new model is not better. The old one stays."].join("\n");
-    if (found.better && now?.status === "open") doing(() => go(now.id));
-  }
+async function learned({ status, before, after, better }) {
+  const score = (own) => own?.toFixed(3) ?? "–";
+  const lines = Object.keys(after ?? {}).map((name) => `${name}: ${score(before[name])} before, ${score(after[name])} after`);
+  $("learning").hidden = status === "none";
+  $("learn").disabled = status === "running";
+  $("learning").textContent = {
+    running: "Learning in the background. Go on as long as it takes.",
+    failed: "Learning failed. The annotator's folder has its log.",
+    done: ["Scores on sentences held out:", ...lines, better ? "The new model is better, and used from now on."
+      : "The new model is not better. The old one stays."].join("\n"),
+  }[status];
+  if (status === "running") setTimeout(async () => learned(await call("learned").catch(() => ({ status }))), 1500);
+  if (better && now?.status === "open") doing(() => go(now.id));
 }
 
 async function agreement() {
-  const rows = await call("agreement");
-  const shown = (own) => (own === null ? "–" : own.toFixed(3));
+  const rows = (await call("agreement")).map((own) => [own.annotators.join(", "), own.sentences,
+    ...[own.brackets_f, own.labelled_f, own.tags_kappa].map((score) => score?.toFixed(3) ?? "–")]);
   $("agreement").hidden = rows.length === 0;
-  $("agreement").querySelector("tbody").replaceChildren(...rows.map((own) => create("tr", {}, ...[own.annotators.join(", "),
-    own.sentences, shown(own.brackets_f), shown(own.labelled_f), shown(own.tags_kappa)].map((cell) => create("td", { textContent: cell })))));
+  $("agreement").querySelector("tbody").replaceChildren(...rows.map((row) =>
+    create("tr", {}, ...row.map((cell) => create("td", { textContent: cell })))));
 }
 
-const idOfAddress = () => Number(location.hash.match(/^#id=(\d+)$/)?.[1] ?? NaN);
-window.addEventListener("popstate", () => {
-  const id = idOfAddress();
-  if (!Number.isNaN(id) && id !== now?.id) doing(() => go(id));
-});
+const idOfAddress = () => Number(location.hash.match(/^#id=(\d+)$/)?.[1] ?? -1);
+window.addEventListener("popstate", () => idOfAddress() !== now?.id && doing(() => go(idOfAddress())));
 
 await doing(async () => {
   const { model, version, annotator } = await call("health");
   $("model").textContent = `${annotator}, ${model}, spacy-structlearn ${version}`;
-  labels = await call("labels").catch(() => labels);
+  labels = await call("labels");
   counted(await call("progress"));
-  if (Number.isNaN(idOfAddress())) await next();
-  else await call("get", { id: idOfAddress() }).then(show, () => next());
+  await (idOfAddress() < 0 ? next() : go(idOfAddress()).catch(() => next()));
 });
 call("learned").then(learned).catch(() => {});
 agreement().catch(() => {});

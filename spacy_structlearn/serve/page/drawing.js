@@ -62,16 +62,12 @@ function layOut(items, left) {
     item.level = children.length ? 1 + Math.max(...children.map((child) => child.level)) : 0;
     item.own = Math.max(width(item.label, item.word === undefined ? "label" : "small"),
       width(item.word ?? "", "word"), 20);
-    const inner = children.reduce((sum, child) => sum + outer.get(child), 0);
-    outer.set(item, Math.max(item.own + GAP, inner));
-    item.inner = inner;
+    item.inner = children.reduce((sum, child) => sum + outer.get(child), 0);
+    outer.set(item, Math.max(item.own + GAP, item.inner));
   }
   let right = left;
   for (const item of items) {
-    if (item.parent.kind === "root") {
-      item.left = right;
-      right += outer.get(item);
-    }
+    if (item.parent.kind === "root") right = (item.left = right) + outer.get(item);
     let at = item.left + (outer.get(item) - item.inner) / 2;
     for (const child of item.children) {
       child.left = at;
@@ -182,7 +178,7 @@ export function draw(svg, sentence, { asked = new Set(), known = null, still = f
   svg.setAttribute("viewBox", `0 0 ${right} ${bottom}`);
   svg.setAttribute("width", right);
   svg.setAttribute("height", bottom);
-  svg.style.minWidth = `${0.8 * right}px`;
+  svg.style.minWidth = `${(still ? 0.65 : 0.8) * right}px`;
   svg.style.maxWidth = `${right}px`;
   svg.replaceChildren(lines, ...marks, ...items.map((item) => item.el));
   return items;

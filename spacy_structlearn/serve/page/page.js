@@ -101,40 +101,28 @@ function svgElement(text) {
   return document.importNode(new DOMParser().parseFromString(text, "image/svg+xml").documentElement, true);
 }
 
+function create(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
 function figureOf(tree, number, text) {
-  const figure = document.createElement("figure");
-  figure.classList.toggle("chosen", tree.chosen);
-  const caption = document.createElement("figcaption");
-  caption.textContent = `${number}. ${tree.prob.toFixed(2)}${tree.chosen ? ", chosen above" : ""}`;
-  const box = document.createElement("div");
-  box.className = "scroll";
-  box.tabIndex = 0;
-  box.setAttribute("role", "group");
-  box.setAttribute("aria-label", `Tree ${number} of: ${text}`);
   const svg = svgElement(tree.svg);
   svg.style.minWidth = `${0.75 * svg.getAttribute("width")}px`;
-  box.append(svg);
-  const copy = document.createElement("button");
-  copy.type = "button";
-  copy.textContent = "Copy brackets";
-  copy.setAttribute("aria-label", `Copy brackets of tree ${number}`);
-  copy.addEventListener("click", () => copyText(tree.brackets, "Brackets"));
-  figure.append(caption, box, copy);
-  return figure;
+  const textContent = `${number}. ${tree.prob.toFixed(2)}${tree.chosen ? ", chosen above" : ""}`;
+  const onclick = () => copyText(tree.brackets, "Brackets");
+  const label = { textContent: "Copy brackets", ariaLabel: `Copy brackets of tree ${number}` };
+  return create("figure", { className: tree.chosen ? "chosen" : "" }, create("figcaption", { textContent }),
+    create("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: `Tree ${number} of: ${text}` }, svg),
+    create("button", { type: "button", onclick, ...label }));
 }
 
 function compare() {
-  const rows = [];
-  for (const { text, trees = [] } of chosen()) {
-    if (!trees.length) continue;
-    const heading = document.createElement("h4");
-    heading.textContent = text;
-    heading.dir = "auto";
-    const row = document.createElement("div");
-    row.className = "trees";
-    row.append(...trees.map((tree, i) => figureOf(tree, i + 1, text)));
-    rows.push(heading, row);
-  }
+  const rows = chosen().filter(({ trees }) => trees?.length).flatMap(({ text, trees }) => [
+    create("h4", { textContent: text, dir: "auto" }),
+    create("div", { className: "trees" }, ...trees.map((tree, i) => figureOf(tree, i + 1, text))),
+  ]);
   $("alternatives").replaceChildren(...rows);
   $("best").hidden = rows.length === 0;
 }
