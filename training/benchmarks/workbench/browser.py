@@ -125,6 +125,8 @@ what labels mean: open #id=0 | press g | type np | see text("#pick-list b") === 
 help of keys: open #id=0 | press ? | see text("#keys").includes("accept the sentence") | named
 look first: open #id=0 | press f | click 5 | press p | type NX | press Enter
     | see says.includes("Press Enter to do it") && shows(".new") | press Escape | see !shows(".new")
+    | click 5 | press p | type NX | press Enter | see shows(".new") | press Enter
+    | see says.startsWith("Done") | press u | see says === "Undone."
 refused: open #id=0 | press p | type N(P | press Enter
     | see shows(".error") && says.includes("label")
 doubtful: open #id=2 | press Home d | see shows(".doubt:focus, .unsure:focus")
