@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -89,9 +90,7 @@ def annotate_cli(
     annotator: Annotated[str, typer.Option(help="Name of the annotator's folder.")] = "annotator",
     order: Annotated[
         str,
-        typer.Option(
-            help="What is first: errors, errors_per_word, entropy, length, random or text."
-        ),
+        typer.Option(help="What is first: errors, entropy, length, random or text."),
     ] = "errors",
     seed: Annotated[int, typer.Option(help="Seed of the order random.")] = 0,
     unit: UnitOption = Unit.paragraph,
@@ -136,12 +135,15 @@ def annotate_cli(
         return table(rows, header=("annotator", "other", "sentences", "brackets", "labels", "tags"))
     folder = output / annotator
     echo(f"Loading {model} ...", error=True)
-    nlp, new, path = load(model), [], Path(texts or "")
+    nlp, path = load(model), Path(texts or "")
+    new: dict[str, str] = {}
     is_treebank = path.suffix in ANNOTATED or _has_spans(path)
     for file in sources(texts, str(output), None) if texts and not is_treebank else ():
-        found = read(file.path, None, unit, nlp.max_length)
-        new += [(f"{file.name}:{number}", str(own.content)) for number, own in enumerate(found)]
-    opened = Annotation(nlp, folder, new, order=order, seed=seed)
+        for own in read(file.path, None, unit, nlp.max_length):
+            # Not a number, because a text may be put before others later.
+            digest = blake2b(str(own.content).encode("utf8", "replace"), digest_size=5).hexdigest()
+            new[f"{file.name}:{digest}"] = str(own.content)
+    opened = Annotation(nlp, folder, new.items(), order=order, seed=seed)
     try:
         if is_treebank:
             opened.import_(path)

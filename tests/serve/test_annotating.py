@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from spacy_structlearn.cli import app as commands
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.annotation.journal import read
+from spacy_structlearn.pipeline.annotation.state import State
 from spacy_structlearn.serve.annotating import CALLS, EXPORT, FILES, make_app
 
 from .test_app import Client
@@ -105,5 +107,11 @@ def test_the_command(tmp_path):
         assert "accepted.spacy" in result.output, result.exception
     assert (tmp_path / "out/z/export/accepted.trees").read_text().startswith("(TOP")
     assert re.search(r"one +two +1 +1 +1 +1", run(*out[:2], "--agreement").output)
+    texts = "It snowed.\n\n" + (tmp_path / "a.txt").read_text()
+    (tmp_path / "a.txt").write_text(texts)
+    run(str(tmp_path / "a.txt"), *out, "one", "--export")
+    items = State(read(tmp_path / "out/one/journal.jsonl")[0]).items
+    assert [own.words[0] for own in items].count("She") == 1
+    assert [*items[-1].words] == ["It", "snowed", "."]
     assert run(*out, "../x").exit_code == run(*out, "x", "--order", "x").exit_code == 2
     assert isinstance(run("none.txt", *out, "x", "--export").exception, StructlearnError)
