@@ -40,6 +40,9 @@ ALLOWED = {
     # Between processes of one run, which have started one another; never from a file of a user.
     "cli/common/parts.py": {"pickle"},
     "serve/app.py": {"socket"},  # to listen
+    "serve/annotate/learning.py": {
+        "subprocess"
+    },  # this Python, with a module that the source names
 }
 
 

@@ -46,7 +46,7 @@ LIMITS = {
     "spacy_structlearn/sequence/chain": 2_320,
     "spacy_structlearn/sequence/estimators": 2_560,
     "spacy_structlearn/sequence/layout": 1_070,
-    "spacy_structlearn/serve": 1_440,
+    "spacy_structlearn/serve": 1_450,
     "spacy_structlearn/trees": 1_440,
     "spacy_structlearn/words": 1_090,
     "tests": 3_320,

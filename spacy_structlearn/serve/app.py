@@ -140,6 +140,8 @@ def application(
 
 
 def fixed(path: str, data: bytes, kind: str) -> Route:
+    """Return a route that sends the same data. kind: their media type."""
+
     async def send(request: Request) -> Response:
         return Response(data, media_type=kind)
 

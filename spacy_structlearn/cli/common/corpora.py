@@ -192,7 +192,7 @@ def recognized(path: Path) -> Reader:
         return Reader.propbank
     if fields and fields[0].startswith("("):
         return Reader.treebank
-    if line.startswith("{"):
+    if line.startswith("{") and '"spans"' in line:
         return Reader.prodigy
     if _CONLLU.match(line):
         return Reader.conllu
