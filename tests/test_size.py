@@ -71,7 +71,7 @@ LIMITS = {
     "tests/pipeline": 6_950,
     "tests/roles": 840,
     "tests/sequence": 2_630,
-    "tests/serve": 950,
+    "tests/serve": 960,
     "tests/training": 680,
     "tests/trees": 740,
     "tests/words": 490,

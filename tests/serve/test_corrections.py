@@ -265,6 +265,12 @@ def test_learning(annotation, built_in, tmp_path, monkeypatch):
         def poll(self):
             return self.code
 
+        def kill(self):
+            self.code = -9
+
+        def wait(self):
+            return self.code
+
     process, commands = Process(), []
     monkeypatch.setattr(
         subprocess, "Popen", lambda command, **_: commands.append(command) or process
@@ -304,4 +310,7 @@ def test_learning(annotation, built_in, tmp_path, monkeypatch):
     assert [own["id"] for own in again.list()] == order
     assert again.nlp.meta["notes"] == "adapted"
     assert again.next() is not None
+    process.code = None
+    again.learn()
     again.close()
+    assert process.code == -9

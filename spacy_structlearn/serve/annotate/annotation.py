@@ -89,7 +89,9 @@ class Annotation:
             stack.pop_all()
 
     def close(self) -> None:
-        """Let others work in the folder."""
+        """Let others work in the folder. What is being learned is given up."""
+        if self._learning is not None:
+            self._learning.stop()
         self._journal.close()
 
     # --- sentences ----------------------------------------------------------------------------

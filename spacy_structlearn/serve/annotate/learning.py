@@ -62,6 +62,11 @@ class Learning:
             command = [sys.executable, "-m", __name__, str(made)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+
     def poll(self) -> dict[str, Any]:
         """Return what `Annotation.learned` does, with the name of the `model` in the folder and the
         numbers of the open sentences in their new `order`."""

@@ -39,6 +39,7 @@ return %s; })((own) => document.querySelector(own)?.textContent ?? "",
 (own) => document.querySelectorAll(own).length, (own) => !!document.querySelector(own),
 (own) => document.querySelector(own).getBoundingClientRect().x)"""
 IS_IDLE = '!document.querySelector("[aria-busy]")'
+IS_LOADED = 'document.readyState === "complete"'
 IS_READY = 'document.querySelector(".item, #text, #end:not([hidden])") && document.body'
 
 
@@ -74,7 +75,9 @@ class Page:
         self.browser.call("Emulation.setEmulatedMedia", features=features)
         for url in ("about:blank", address):
             self.browser.call("Page.navigate", url=url)
-            self.wait(f"location.href.startsWith({json.dumps(url)}) && document.readyState")
+            self.wait(
+                f"location.href.startsWith({json.dumps(url)}) && document.readyState === 'complete'"
+            )
         self.wait(IS_READY)
 
     def wait(
