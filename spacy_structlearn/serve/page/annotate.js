@@ -250,7 +250,7 @@ function pick({ title, label = "Label", rows = [], free = true, empty = false, v
       else if (free && (typed || empty)) end(typed);
     };
     $("pick-none").onclick = () => end(null);
-    dialog.onclose = () => resolve(undefined);
+    dialog.onclose = () => dialog.open || resolve(undefined); // it may be open again
     dialog.showModal();
     filter();
     input.focus();
