@@ -200,11 +200,9 @@ class Hypergraphs:
 
     def item_posteriors(self, posteriors: Floats) -> Floats:
         """Return the expected number of each item, float64 (I). posteriors: (E)."""
-        making = self.made >= 0
-        # NumPy counts integers if there is nothing to count.
-        return np.bincount(self.made[making], posteriors[making], len(self.items)).astype(
-            np.float64
-        )
+        # Edges that make no item have -1. NumPy counts integers if there is nothing to count.
+        counts = np.bincount(self.made + 1, posteriors, len(self.items) + 1)
+        return counts[1:].astype(np.float64, copy=False)
 
     def best(self, scores: Floats) -> tuple[Floats, Mask]:
         """Return the score of the best tree of each sentence, float64 (s), and its edges, a mask.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import ranges
 from ...trees.parse import Parse, calibrate
 from ..latent.model import LatentGrammar
 from .hypergraph import Floats, Hypergraphs, together
@@ -71,8 +72,9 @@ class ParseReader:
         self._symbols = grammar.symbols
         self._names = np.array(grammar.symbols.names, dtype=object)
         chains, unary = grammar.chains, grammar.rules.unary.tolist()
-        # The last chain is that of edges that are not unary productions.
-        between = [*(chains.get((top, bottom), ()) for top, bottom in unary), ()]
+        # Each begins with a place for the symbol of its edge. The last chain is that of edges that
+        # are not unary productions.
+        between = [(-1, *chains.get((top, bottom), ())) for top, bottom in unary] + [(-1,)]
         self._chain_lengths = np.array([len(chain) for chain in between], dtype=np.int64)
         self._chain_begins = np.cumsum(self._chain_lengths) - self._chain_lengths
         self._chain_symbols = np.array([x for chain in between for x in chain], dtype=np.int32)
@@ -96,24 +98,23 @@ class ParseReader:
         making = graphs.made[edges] >= 0
         edges, own = edges[making], own[making]
         made, rules = graphs.made[edges], graphs.chain[edges]
-        # The labels of a collapsed unary chain, below the symbol of its edge.
-        lengths = self._chain_lengths[rules]
-        above = np.repeat(np.arange(len(edges)), lengths)
-        depth = np.arange(len(above)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        symbols = np.append(
-            graphs.items[made, 0], self._chain_symbols[self._chain_begins[rules[above]] + depth]
-        )
-        of_items = graphs.item_posteriors(trees.posteriors)[made]
-        of_chains = together(trees.posteriors, trees.sources)[edges[above]]
-        probabilities = np.append(of_items, of_chains)
-        place = np.append(np.arange(len(edges)), above)
-        depth = np.append(np.zeros(len(edges), dtype=np.int64), depth + 1)
-        starts, ends = graphs.items[made[place], 1:].T
-        owner = own[place]
-        # Of the nodes over one span the later one in the hypergraph is the higher one.
-        order = np.lexsort((depth, -place, -ends, starts, owner))
+        # The labels of a collapsed unary chain, below the symbol of its edge. The later edge is
+        # first: of the nodes over one span it is the higher one.
+        lengths = self._chain_lengths[rules][::-1]
+        place = np.repeat(np.arange(len(edges))[::-1], lengths)
+        depth = ranges(np.zeros_like(lengths), lengths)
+        symbols = self._chain_symbols[self._chain_begins[rules[place]] + depth]
+        symbols[depth == 0] = graphs.items[made[::-1], 0]
         table = self._symbols
-        order = order[symbols[order] < table.n_tags + table.n_phrases]
+        kept = np.flatnonzero(symbols < table.n_tags + table.n_phrases)
+        place, depth, symbols = place[kept], depth[kept], symbols[kept]
+        of_items = graphs.item_posteriors(trees.posteriors)[made[place]]
+        of_chains = together(trees.posteriors, trees.sources)[edges[place]]
+        probabilities = np.where(depth == 0, of_items, of_chains)
+        starts, ends = graphs.items[made[place], 1:].T
+        owner, width = own[place], int(ends.max(initial=0)) + 1
+        # One number, because sorting by several keys is slow.
+        order = np.argsort((owner * width + starts) * width - ends, kind="stable")
         begins = np.searchsorted(owner[order], np.arange(len(sizes) + 1))
         symbols, starts, ends = symbols[order], starts[order], ends[order]
         probabilities = np.minimum(probabilities[order], 1.0).astype(np.float32)
