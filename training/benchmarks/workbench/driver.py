@@ -40,7 +40,9 @@ return %s; })((own) => document.querySelector(own)?.textContent ?? "",
 (own) => document.querySelector(own).getBoundingClientRect().x)"""
 IS_IDLE = '!document.querySelector("[aria-busy]")'
 IS_LOADED = 'document.readyState === "complete"'
-IS_READY = 'document.querySelector(".item, #text, #end:not([hidden])") && document.body'
+# Chromium drops clicks and keys before it has painted a page.
+IS_READY = """document.querySelector(".item, #text, #end:not([hidden])")
+    && performance.getEntriesByType("paint").length"""
 
 
 def css(selector: str) -> str:
