@@ -76,7 +76,7 @@ LIMITS = {
     "tests/trees": 740,
     "tests/words": 490,
     "training": 550,
-    "training/benchmarks": 6_170,
+    "training/benchmarks": 6_150,
     "training/beyond": 1_070,
     "training/common": 1_490,
     "training/encoder": 1_200,

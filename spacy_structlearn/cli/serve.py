@@ -12,6 +12,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from ..errors import StructlearnError
+from .common.corpora import is_prodigy
 from .common.files import lines_of
 from .common.pipelines import HELP, ModelArgument, load
 from .common.terminal import echo, table
@@ -137,7 +138,10 @@ def annotate_cli(
     echo(f"Loading {model} ...", error=True)
     nlp, path = load(model), Path(texts or "")
     new: dict[str, str] = {}
-    is_treebank = path.suffix in ANNOTATED or _has_spans(path)
+    is_json = path.suffix == ".jsonl" and path.is_file()
+    is_treebank = path.suffix in ANNOTATED or (
+        is_json and is_prodigy(next(iter(lines_of(str(path))), ""))
+    )
     for file in sources(texts, str(output), None) if texts and not is_treebank else ():
         for own in read(file.path, None, unit, nlp.max_length):
             # Not a number, because a text may be put before others later.
@@ -157,12 +161,6 @@ def annotate_cli(
     finally:
         opened.close()
     return None
-
-
-def _has_spans(path: Path) -> bool:
-    """Say whether a file has JSON of Prodigy, not of texts."""
-    is_json = path.suffix == ".jsonl" and path.is_file()
-    return is_json and '"spans"' in next(iter(lines_of(str(path))), "")
 
 
 def _check_extra() -> None:

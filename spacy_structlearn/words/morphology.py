@@ -10,7 +10,6 @@ by rules and learned exceptions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +120,6 @@ class Lemmas(Stored):
         return Lemmas(*zip(*rows, strict=True)) if rows else Lemmas()
 
 
-@lru_cache(maxsize=16384)
 def _by_rule(form: str, label: str, lemmatizer: Lemmatizer | None) -> str:
     pos, _, features = label.partition("|")
     if lemmatizer is not None and pos in ("VERB", "AUX"):

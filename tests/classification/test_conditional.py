@@ -31,6 +31,7 @@ def penalised(arrays, l2, weights, coefficients):
     """f as the module states it, from the weights of each label."""
     features, _, labels, counts, given = arrays
     padded = np.concatenate([weights, np.zeros((1, weights.shape[1]))])
+    assert conditional.log_softmax(np.zeros((3, 0))).shape == (3, 0)
     log_proba = conditional.log_softmax(padded[features].sum(axis=1) + given @ coefficients)
     value = -counts @ log_proba[np.arange(len(labels)), labels]
     return value + l2 * ((weights**2).sum() + ((coefficients - 1) ** 2).sum()) / 2

@@ -77,11 +77,11 @@ def parser_pipeline(prior: Path | None = None) -> Language:
     return spacy_structlearn.load(enable=[TAGGER, PARSER], config=settings)
 
 
-def trees_of_domain(domain: str, split: str) -> Sequence[Tree]:
+def trees_of_domain(domain: str, split: str, corpora: Path = CORPORA) -> Sequence[Tree]:
     """Return the trees of train or dev."""
     if domain == "wsj":
-        return wsj_trees(CORPORA, split)
-    return domain_trees(CORPORA, domain, split)
+        return wsj_trees(corpora, split)
+    return domain_trees(corpora, domain, split)
 
 
 def seen_trees() -> list[Tree]:

@@ -340,5 +340,5 @@ def log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Subtract the log-sum-exp of each row from its scores, float64 (n, n_labels)."""
     # Sums over few columns are faster one column after another.
     columns = np.ascontiguousarray(scores.T) if scores.shape[1] < 8 else scores.T
-    columns = columns - columns.max(axis=0)
-    return (columns - np.log(np.exp(columns).sum(axis=0))).T
+    columns = columns - columns.max(axis=0, initial=-np.inf)
+    return (columns - np.log(np.exp(columns).sum(axis=0))).T if scores.size else scores

@@ -166,6 +166,11 @@ def _read(
         yield str(number), doc
 
 
+def is_prodigy(line: str) -> bool:
+    """Return whether a line of JSON has spans, as those of Prodigy, and not only a text."""
+    return line.startswith("{") and '"spans"' in line
+
+
 def recognized(path: Path) -> Reader:
     """Recognize the format of a file by its first line.
 
@@ -192,7 +197,7 @@ def recognized(path: Path) -> Reader:
         return Reader.propbank
     if fields and fields[0].startswith("("):
         return Reader.treebank
-    if line.startswith("{") and '"spans"' in line:
+    if is_prodigy(line):
         return Reader.prodigy
     if _CONLLU.match(line):
         return Reader.conllu

@@ -189,9 +189,12 @@ class Corrected(NamedTuple):
 
 
 class Corrector:
-    """Parses sentences under corrections. Raises StructlearnError for a pipeline without parser."""
+    """Parses sentences under corrections. Raises StructlearnError for a pipeline without parser.
 
-    def __init__(self, nlp: Language):
+    roles: whether frames are predicted, too.
+    """
+
+    def __init__(self, nlp: Language, *, roles: bool = True):
         self.nlp = nlp
         names = [name for name, of in nlp.pipeline if isinstance(of, ConstituencyParser)]
         if not names:
@@ -201,7 +204,7 @@ class Corrector:
         last = nlp.pipe_names.index(names[-1]) + 1
         pipes = [of for _, of in nlp.pipeline]
         self._before = [of for of in pipes[:last] if not isinstance(of, SentenceSplitter)]
-        self.labelers = [of for of in pipes[last:] if isinstance(of, SRLLabeler)]
+        self.labelers = [of for of in pipes[last:] if roles and isinstance(of, SRLLabeler)]
         self.after = nlp.pipe_names[last:]
 
     def corrected(

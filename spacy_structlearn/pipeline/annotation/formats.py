@@ -45,8 +45,8 @@ def read(nlp: Language, path: Path) -> Iterator[tuple[list[Gold], bool]]:
     """Iterate over the documents of a file, and whether they have trees.
 
     If they do not, their brackets are those that must be in a tree. The format is known by the
-    ending: .spacy, .jsonl, .conll, and brackets for all others. White space of the latter two is in
-    a file .spaces beside them, if there is one.
+    ending: .spacy, .jsonl, .conll, and brackets for all others. White space of the latter two is
+    read from the file with the ending .spaces next to them, if it exists.
     Raises StructlearnError for a file that is not in its format.
     """
     if path.suffix == ".jsonl":

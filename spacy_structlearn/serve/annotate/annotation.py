@@ -96,7 +96,8 @@ class Annotation:
 
     # --- sentences ----------------------------------------------------------------------------
     def next(self, order: str | None = None) -> Json | None:
-        """Return the next open sentence, or with the order "random" any; None if there is none."""
+        """Return the next open sentence, or a random one with the order "random"; None if no
+        sentence is open."""
         if order not in (None, "random"):
             _refuse(f"The order {order!r}", 'it is "random" or null')
         open_ones = [id for id in self.state.order if self.state.items[id].status == OPEN]
@@ -124,7 +125,7 @@ class Annotation:
 
     def alternatives(self, id: int) -> Json:
         """Return up to ten `trees` of a sentence, best first, with what its actions ask for: `prob`
-        given that, `brackets` and `tags`. There are none for a very long sentence."""
+        given that, `brackets` and `tags`. The list is empty for a very long sentence."""
         item = self._item(id)
         made = self._now(item).made
         found = self._corrector.alternatives(item.bare, item.actions, made)
@@ -150,13 +151,14 @@ class Annotation:
         preview: return only what the sentence would be; not for split and merge.
         An accepted or skipped sentence is open again. The actions ("do", and fields over words):
         phrase: `start` to `end` is a phrase with `label` (and not with the label `instead`);
-        no_phrase: it is none, or none with `label`; with `alone`, both change nothing else, and no
-        later action does, until this is undone; choose: the tree has these `brackets`, and no
-        others; tag: `word` has the tag `tag`; attach: the phrase `start` to `end` belongs to the
-        word `head`; role: it has the role `label` (null: none) of the word `predicate`; predicate:
-        `word` is one, with `roleset`, or, if `keep` is false, is none; chunk: `start` to `end` is a
-        chunk, or none if `keep` is false; split: a sentence begins at `word`; merge: with the next
-        sentence of the text. A later action replaces what contradicts it.
+        no_phrase: `start` to `end` is not a phrase, or not one with `label`; with `alone`, both
+        change nothing else, and no later action does, until this is undone; choose: the tree has
+        these `brackets`, and no others; tag: `word` has the tag `tag`; attach: the phrase `start`
+        to `end` belongs to the word `head`; role: it has the role `label` (null: none) of the word
+        `predicate`; predicate: `word` is one, with `roleset`, or is not one if `keep` is false;
+        chunk: `start` to `end` is a chunk, or is not one if `keep` is false; split: a sentence
+        begins at `word`; merge: with the next sentence of the text. A later action replaces what
+        contradicts it.
         """
         item = self._item(id, is_changed=True)
         action = checked(action, len(item.words))
@@ -290,7 +292,7 @@ class Annotation:
 
     def _item(self, id: int, *, is_changed: bool = False) -> Item:
         if type(id) is not int or not 0 <= id < len(self.state.items):
-            _refuse(f"Sentence {id}", "there is none of this number")
+            _refuse(f"Sentence {id}", "no sentence has this number")
         if is_changed and self.state.items[id].status == REPLACED:
             _refuse(f"Sentence {id}", "it was split or merged. Take one of its parts")
         return self.state.items[id]

@@ -89,7 +89,7 @@ def main(made: Path) -> None:
     before, after = ({name: own[side] for name, own in scores.items()} for side in (0, 1))
     is_better = sum(after.values()) > sum(before.values())
     order, ids, rows = _json(made / QUEUE)
-    corrector = Corrector(nlp)
+    corrector = Corrector(nlp, roles=False)
     found = [corrector.corrected(Gold(*row)) for row in rows if is_better]
     parsed = [Parsed(own.gold.words, own.gold.tags, own.probs) for own in found]
     new = [ids[number] for number in ordered(parsed, *order)]

@@ -54,10 +54,9 @@ from spacy_structlearn.pipeline.annotation.journal import Journal, read
 from spacy_structlearn.pipeline.annotation.order import Parsed, ordered
 from spacy_structlearn.pipeline.readers import read_treebank
 from spacy_structlearn.trees.tree import Tree
-from training.benchmarks.adaptation import scored, trained, words_of
+from training.benchmarks.adaptation import scored, trained, trees_of_domain
 from training.common.command import Figures
 from training.common.recording import ROOT
-from training.common.treebanks import domain_trees, wsj_trees
 
 SAMPLE = ROOT / "corpora" / "sample"
 DOMAINS = ("craft", "wsj")
@@ -70,30 +69,26 @@ KILLS = 200
 Bracket = tuple[str, int, int]
 
 
-def trees_of(corpora: Path, domain: str, split: str) -> Sequence[Tree]:
-    if domain == "wsj":
-        return wsj_trees(corpora, split)
-    return domain_trees(corpora, domain, split)
-
-
 # --- actions of an annotator ----------------------------------------------------------------------
 def actions(args: Any) -> Iterator[Figures]:
     nlp = spacy_structlearn.load()
     n = args.sentences if args.limit is None else args.limit
     for domain in DOMAINS:
-        trees = [t for t in trees_of(args.corpora, domain, "dev") if 1 < len(t.words()) <= LONGEST]
+        dev = trees_of_domain(domain, "dev", args.corpora)
+        trees = [tree for tree in dev if 1 < len(tree.words()) <= LONGEST]
         yield actions_on(nlp, domain, Random(0).sample(trees, min(n, len(trees))))
 
 
 def actions_on(nlp: Language, domain: str, trees: Sequence[Tree]) -> Figures:
-    corrector = Corrector(nlp)
-    corrector.labelers = []  # brackets are all that is corrected
+    corrector = Corrector(nlp, roles=False)
     rows, missed = [], 0
     for tree in trees:
         gold = brackets_of(tree)
         ours, first = (len(corrected(corrector, tree, compares=own)[0]) for own in (True, False))
         missed += ours == MOST
-        by_hand = [edits(brackets_of(own), gold) for own in k_best(nlp, tree)]
+        bare = Gold(tree.words(), [True] * len(tree.words()))
+        best = [own for _, own in corrector.alternatives(bare, (), (), K)]
+        by_hand = [edits(brackets_of(own), gold) for own in best]
         chosen = min(number + (at > 0) for at, number in enumerate(by_hand))
         rows.append((ours, first, chosen, by_hand[0], gold.total()))
     names = ("ours", "first", "k_best", "parse", "hand")
@@ -165,18 +160,6 @@ def brackets_of(tree: Tree) -> Counter[Bracket]:
     return Counter(tree.spans()[1:])
 
 
-def k_best(nlp: Language, tree: Tree) -> list[Tree]:
-    """Return the K best trees of the words of a tree."""
-    doc = words_of(nlp, tree)
-    for name, pipe in nlp.pipeline:
-        if name == "constituency_parser":
-            break
-        if name != "sentence_splitter":
-            doc = pipe(doc)
-    parser: Any = nlp.get_pipe("constituency_parser")
-    return [own for _, own in parser.k_best(doc, K)]
-
-
 def edits(found: Counter[Bracket], gold: Counter[Bracket]) -> int:
     """Count the brackets to add, to remove, or to relabel."""
     sides = [Counter(own[1:] for own in side.elements()) for side in (gold - found, found - gold)]
@@ -185,7 +168,7 @@ def edits(found: Counter[Bracket], gold: Counter[Bracket]) -> int:
 
 def reparse(args: Any) -> Figures:
     corrector = Corrector(spacy_structlearn.load())
-    dev = trees_of(args.corpora, "craft", "dev")
+    dev = trees_of_domain("craft", "dev", args.corpora)
     trees = [tree for tree in dev if len(tree.words()) in ABOUT_40][: args.limit or 50]
     times = [
         1000 * second for tree in trees for second in corrected(corrector, tree, compares=False)[1]
@@ -197,7 +180,7 @@ def reparse(args: Any) -> Figures:
 
 # --- what teaches most ----------------------------------------------------------------------------
 def active(args: Any) -> Iterator[Figures]:
-    dev = trees_of(args.corpora, "craft", "dev")[: args.limit]
+    dev = trees_of_domain("craft", "dev", args.corpora)[: args.limit]
     nlp = spacy_structlearn.load()
     yield {"active.0.f": scored(nlp, dev).f1}
     pools = {seed: pool(nlp, args, seed) for seed in SEEDS}
@@ -227,9 +210,9 @@ def with_error(place: str, values: Sequence[float]) -> Figures:
 
 def pool(nlp: Language, args: Any, seed: int) -> dict[str, list[Tree]]:
     """Draw sentences, and put them into each order."""
-    trees = trees_of(args.corpora, "craft", "train")
+    trees = trees_of_domain("craft", "train", args.corpora)
     drawn = Random(seed).sample(trees, args.limit or POOL)
-    corrector = Corrector(nlp)
+    corrector = Corrector(nlp, roles=False)
     rows = []
     for tree in drawn:
         words = tree.words()
