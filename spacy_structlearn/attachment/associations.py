@@ -13,10 +13,13 @@ can read.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.index import KeyIndex, mix_pairs
+from ..learning.keys import gaps, narrow, of_gaps
 from ..learning.stored import Stored
 from .sites import NOUN, VERB
 
@@ -36,19 +39,41 @@ class Associations(Stored):
 
     keys: uint64 (n), ascending: hashes of what was counted.
     counts: uint8 (n), log2(1 + count) in eighths, rounded.
+    key_bits: the upper bits of keys that are compared; the others are zero.
     """
 
     kind = "pp_associations"
+    version = 2
+    readable = (1, 2)
 
-    def __init__(self, keys: Symbols | None = None, counts: NDArray[np.uint8] | None = None):
+    def __init__(
+        self,
+        keys: Symbols | None = None,
+        counts: NDArray[np.uint8] | None = None,
+        key_bits: int = 64,
+    ):
+        self.key_bits = key_bits
         self.keys = np.empty(0, np.uint64) if keys is None else keys
         self.counts = np.empty(0, np.uint8) if counts is None else counts
         if self.counts.shape != self.keys.shape or (self.keys[1:] <= self.keys[:-1]).any():
             raise ValueError("its keys and counts do not fit together")
-        self._index = KeyIndex(np.ascontiguousarray(self.keys))
+        self._index = KeyIndex(np.ascontiguousarray(self.keys), key_bits)
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def compact(self) -> Associations:
+        """Return smaller associations with almost the same levels; see `learning.keys`."""
+        keys, bits = narrow(self.keys, self.key_bits)
+        return Associations(keys, self.counts, bits)
+
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        return self.version, self.fields() | {"keys": gaps(self.keys, self.key_bits)}
+
+    @classmethod
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> Associations:
+        keys = of_gaps(fields["keys"], fields.get("key_bits", 64))
+        return super().from_fields(version, fields | {"keys": keys})
 
     def columns(
         self, verbs: Symbols, nouns: Symbols, prepositions: Symbols, objects: Symbols

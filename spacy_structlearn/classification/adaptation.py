@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.index import KeyIndex, group
+from ..learning.keys import mask
 from ..learning.training import array_digest
 from ..optimize.lbfgs import LBFGS
 from .features import ClassificationData, LabelledTable, symbol, tuple_keys
@@ -153,13 +154,14 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
             self._base = merged.network()
         sample = Sample.of(table, label_ids, given)
         keys = feature_keys(sample.table, (BIAS, *self._old.templates))
+        keys &= np.uint64(mask(self._old.key_bits))
         self._names = dict(self._old.names)
         for template, column in zip(self._old.templates, keys.T[1:], strict=True):
             self._names.update(feature_names(column, sample.table, template))
         distinct, ids, _ = group(keys.reshape(-1))
         counts = np.bincount(ids, np.repeat(sample.counts, keys.shape[1]))
-        chosen = (counts >= self.settings.min_count) | (distinct == _BIAS_KEY)
-        chosen |= KeyIndex(self._old.keys).find(distinct) >= 0
+        chosen = (counts >= self.settings.min_count) | (distinct == _bias_key(self._old))
+        chosen |= KeyIndex(self._old.keys, self._old.key_bits).find(distinct) >= 0
         numbers = np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
         self._keys = distinct[chosen]
         self._likelihood = LogLinearLikelihood(
@@ -194,7 +196,7 @@ class LogLinearAdapter(ClassifierAdapter[LogLinearSettings]):
         merged = _weights_at(self._old, keys, self.labels)
         moved = self._likelihood.of_labels(weights - self._likelihood.centre)
         merged[np.searchsorted(keys, self._keys)] += moved
-        bias = keys == _BIAS_KEY
+        bias = keys == _bias_key(self._old)
         return self._old.replaced(
             labels=self.labels,
             keys=keys[~bias],
@@ -210,12 +212,16 @@ def _weights_at(
     model: LogLinear, keys: NDArray[np.uint64], labels: Sequence[str]
 ) -> NDArray[np.float64]:
     """Return the weights of these keys and labels, float64 (n, n_labels); 0 where it has none."""
-    rows = KeyIndex(model.keys).find(keys)
+    rows = KeyIndex(model.keys, model.key_bits).find(keys)
     columns = [labels.index(label) for label in model.labels]
     weights = np.zeros((len(keys), len(labels)))
     weights[np.ix_(rows >= 0, columns)] = model.weights[rows[rows >= 0]]
-    weights[np.ix_(keys == _BIAS_KEY, columns)] = model.bias
+    weights[np.ix_(keys == _bias_key(model), columns)] = model.bias
     return weights
+
+
+def _bias_key(model: LogLinear) -> np.uint64:
+    return _BIAS_KEY & np.uint64(mask(model.key_bits))
 
 
 def _in_columns(weights: NDArray[np.float64]) -> NDArray[np.float64]:

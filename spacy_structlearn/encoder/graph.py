@@ -27,8 +27,10 @@ _MIDDLE, _LOW, _LEAST_GELU = 128, 20, -0.17
 Weights = Mapping[str, NDArray[Any]]
 
 
-def shapes(pieces: int, cases: int, width: int, layers: int, positions: int) -> dict[str, tuple]:
-    """Return the shapes of the weights of an encoder.
+def shapes(
+    pieces: int, cases: int, width: int, layers: int, positions: int, inner: int
+) -> dict[str, tuple]:
+    """Return the shapes of the weights of an encoder. inner: the width of its feed-forward networks.
 
     Matrices of int8, and pieces of int8, also have "NAME.scale": of each column, of each piece.
     Optional: "relative", (heads, 2 * positions - 1), added to the attention by distance.
@@ -37,9 +39,10 @@ def shapes(pieces: int, cases: int, width: int, layers: int, positions: int) -> 
     found: dict[str, tuple] = {name: (n, width) for name, n in rows.items()}
     for layer in range(layers):
         norms += f"{layer}.norm1", f"{layer}.norm2"
-        for name, i, j in (("qkv", 1, 3), ("out", 1, 1), ("inner", 1, 4), ("outer", 4, 1)):
-            found[f"{layer}.{name}"] = i * width, j * width
-            found[f"{layer}.{name}.bias"] = (j * width,)
+        sizes = {"qkv": (width, 3 * width), "out": (width, width)}
+        sizes |= {"inner": (width, inner), "outer": (inner, width)}
+        for name, size in sizes.items():
+            found[f"{layer}.{name}"], found[f"{layer}.{name}.bias"] = size, size[1:]
     return found | {f"{norm}.{part}": (width,) for norm in norms for part in ("gain", "offset")}
 
 

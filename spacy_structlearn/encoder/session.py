@@ -54,7 +54,8 @@ class Encoder(Stored):
 
     def _check(self) -> None:
         weights, positions, width = self.weights, self._positions, self.width
-        wanted = shapes(len(self.pieces), N_CASES, width, self.layers, positions)
+        inner = len(weights.get("0.inner.bias", ()))
+        wanted = shapes(len(self.pieces), N_CASES, width, self.layers, positions, inner)
         if "relative" in weights:
             wanted["relative"] = self.heads, 2 * positions - 1
         for name, array in weights.items():

@@ -12,6 +12,7 @@ cdef class KeyIndex:
     cdef const int32_t[::1] order  # the place of each of them in the original keys
     cdef int32_t[::1] buckets
     cdef int shift
+    cdef uint64_t mask  # the bits that are compared
     cdef bint is_sorted
 
     cdef inline int32_t place(self, uint64_t key) noexcept nogil:
@@ -22,6 +23,7 @@ cdef class KeyIndex:
     cdef inline int32_t row(self, uint64_t key, int32_t low) noexcept nogil:
         """The place of a key among the ascending keys, or -1; low: where its bucket begins."""
         cdef Py_ssize_t middle, high = self.buckets[(key >> self.shift) + 1]
+        key &= self.mask
         while high - low > 4:  # rare, unless the keys are not hashes
             middle = (low + high) // 2
             if self.known[middle] < key:

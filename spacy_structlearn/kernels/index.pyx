@@ -16,10 +16,12 @@ cdef class KeyIndex:
 
     keys: uint64 (n), distinct hashes, in any order, n < 2**31. Ascending keys need less memory and
         time.
+    key_bits: their upper bits that are compared; the others are zero. There are more of them than
+        log2(n).
     Raises ValueError if a key occurs twice.
     """
 
-    def __init__(self, const uint64_t[::1] keys not None):
+    def __init__(self, const uint64_t[::1] keys not None, int key_bits=64):
         cdef Py_ssize_t i, n = keys.shape[0]
         cdef int bits = max(1, (n - 1).bit_length())
         if n >= 2**31 - 1:
@@ -27,6 +29,9 @@ cdef class KeyIndex:
         self.original = np.asarray(keys)
         self.known = keys
         self.shift = 64 - bits
+        if not 1 <= key_bits <= 64:
+            raise ValueError("there is no such number of bits")
+        self.mask = ~<uint64_t>0 << (64 - key_bits)
         self.is_sorted = bool((self.original[1:] > self.original[:-1]).all())
         self.buckets = np.zeros((1 << bits) + 1, dtype=np.int32)
         if not self.is_sorted:
@@ -42,7 +47,7 @@ cdef class KeyIndex:
                 self.buckets[i] += self.buckets[i - 1]
 
     def __reduce__(self):
-        return KeyIndex, (self.original,)
+        return KeyIndex, (self.original, int(self.mask).bit_count())
 
     def __len__(self):
         return self.known.shape[0]

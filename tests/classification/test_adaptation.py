@@ -169,6 +169,18 @@ def test_min_count_is_for_new_features():
     assert len(adapt(LINEAR, old, rare).keys) == len(old.keys) + 3
 
 
+def test_narrow_keys_stay_narrow():
+    old = train(LINEAR, OLD)
+    small, other = old.compact("float16"), data(1, "ynz", prefix="new ")
+    one, same = adapt(LINEAR, small, NEW, other), adapt(LINEAR, old, NEW, other)
+    assert one.key_bits == small.key_bits < 64
+    assert list(one.names.values()) == list(same.names.values())
+    for part in (OLD, NEW, other):
+        np.testing.assert_allclose(
+            one.predict_proba(part.table), same.predict_proba(part.table), atol=5e-3
+        )
+
+
 # --- stages ---------------------------------------------------------------------------------------
 def test_stages_with_new_instances_are_adapted():
     old = train(STAGES, {"finding": OLD, "roles": OLD})

@@ -192,6 +192,8 @@ def test_compact_models_answer_almost_the_same():
     small = model.compact()
     np.testing.assert_allclose(model.predict_proba(rows), small.predict_proba(rows), atol=2e-3)
     assert small.weights.dtype == np.float32
+    assert small.key_bits < model.key_bits == 64
+    assert LogLinear.from_bytes(small.to_bytes()) == small
     assert len(small.to_bytes()) < len(model.to_bytes()) / 2
     assert "a=a1" in small.names.values()
     pruned = model.compact("float32", threshold=0.3)

@@ -14,7 +14,7 @@ PIECES = [*SPECIAL, "the", "dog", "##s", "bark", *LETTERS, *(f"##{x}" for x in L
 def tiny(*, int8=True, relative=True, width=16, layers=2, heads=2, positions=32, seed=0):
     """An encoder with random weights."""
     draw = np.random.default_rng(seed)
-    sizes = shapes(len(PIECES), N_CASES, width, layers, positions)
+    sizes = shapes(len(PIECES), N_CASES, width, layers, positions, 3 * width)
     if relative:
         sizes["relative"] = heads, 2 * positions - 1
     weights = {}

@@ -1,18 +1,23 @@
-"""Export a fine-tuned encoder and its heads for the package, which needs no torch."""
+"""Export a fine-tuned encoder and its heads for the package, which needs no torch, and back."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+import spacy_structlearn
 from spacy_structlearn.encoder.graph import LEVELS
 from spacy_structlearn.encoder.pieces import WordPieces
-from spacy_structlearn.encoder.scorer import SiteScorer
+from spacy_structlearn.encoder.scorer import HIDDEN, Potentials, SiteScorer
 from spacy_structlearn.encoder.session import Encoder
-from training.encoder.network import Network, buckets
+from spacy_structlearn.pipeline.token_encoder import TokenEncoder
+from spacy_structlearn.pipeline.training.gold_sites import HEADS
+from spacy_structlearn.pipeline.universal.tree_dependencies import ARCS
+from training.encoder.network import Network, Shape, buckets
 
 POSITIONS = 512
 
@@ -90,3 +95,53 @@ def scorers(network: Network, labels: dict[str, list[str]]) -> dict[str, SiteSco
             storage="int8",
         )
     return found
+
+
+def of_pipeline(path: Path) -> tuple[Network, dict[str, list[str]], WordPieces]:
+    """Return the network of a pipeline with an encoder of BERT, its labels and its vocabulary.
+
+    Heads that are learned after an encoder, those of arcs, are not among them.
+    """
+    nlp = spacy_structlearn.load(path)
+    (encoder,) = (pipe.parameters for _, pipe in nlp.pipeline if isinstance(pipe, TokenEncoder))
+    if "relative" in encoder.weights:
+        raise SystemExit(f"{path} has an encoder with relative positions: train from its network")
+    own: dict[str, SiteScorer] = {}
+    for _, component in nlp.pipeline:
+        own |= getattr(component, "potentials", Potentials()).scorers
+    heads = {head: own[head] for head in HEADS if head in own and head != ARCS}
+    state = {}
+    for name, array in encoder.weights.items():
+        if name.endswith(".scale"):
+            continue
+        scale = encoder.weights.get(f"{name}.scale", np.float32(1))
+        table = (array.T * scale if name == "pieces" else array * scale).astype(np.float32)
+        if name == "pieces" or _is_matrix(name, array):
+            table = table.T
+        layer = "layers." if name[0].isdigit() else ""
+        for old, new in ((".gain", ".weight"), (".offset", ".bias")):
+            name = name.replace(old, new)
+        last = "" if name.endswith((".weight", ".bias")) else ".weight"
+        state[f"encoder.{layer}{name}{last}"] = table
+    for name, head in heads.items():
+        bias = np.tile(head.shift / head.slots, (head.slots, 1))
+        parts = {
+            "input.weight": head.input.transpose(0, 2, 1).reshape(-1, head.width),
+            "input.bias": bias.ravel(),
+            "edges": head.edges + bias,
+            "norm.weight": head.gain,
+            "norm.bias": head.offset,
+            "output.weight": head.output,
+            "output.bias": head.bias,
+        }
+        state |= {f"heads.{name}.{part}": array for part, array in parts.items()}
+    shape = Shape(
+        *(len(encoder.pieces), encoder.width, encoder.layers, encoder.heads),
+        positions=len(encoder.weights["positions"]),
+        epsilon=encoder.epsilon,
+        inner=encoder.weights["0.inner"].shape[1],
+    )
+    labels = {name: list(head.labels) for name, head in heads.items()}
+    network = Network(shape, HIDDEN, labels)
+    network.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
+    return network, labels, WordPieces(encoder.pieces, *encoder.special)

@@ -23,7 +23,7 @@ BUCKETS, FURTHEST = 32, 128  # of relative positions
 @dataclass(frozen=True)
 class Shape:
     """The shape of an encoder. first: the first position. relative: has biases of relative
-    positions."""
+    positions. inner: the width of the feed-forward networks, 0 for four times the width."""
 
     pieces: int
     width: int
@@ -33,6 +33,7 @@ class Shape:
     first: int = 0
     relative: bool = False
     epsilon: float = 1e-12
+    inner: int = 0
 
 
 class Dropout(nn.Module):
@@ -60,11 +61,11 @@ class Layer(nn.Module):
 
     def __init__(self, shape: Shape):
         super().__init__()
-        width = shape.width
+        width, inner = shape.width, shape.inner or 4 * shape.width
         self.heads = shape.heads
         self.dropout = Dropout(DROPOUT)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.inner, self.outer = nn.Linear(width, inner), nn.Linear(inner, width)
         self.norm1 = nn.LayerNorm(width, eps=shape.epsilon)
         self.norm2 = nn.LayerNorm(width, eps=shape.epsilon)
 
@@ -75,7 +76,8 @@ class Layer(nn.Module):
             .view(batch, length, 3, self.heads, width // self.heads)
             .permute(2, 0, 3, 1, 4)
         )
-        found = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        # On a CPU, the gradient of the attention of torch takes four times as long.
+        found = ((q @ k.mT) * k.shape[-1] ** -0.5 + bias).softmax(dim=-1).to(v.dtype) @ v
         found = found.transpose(1, 2).reshape(batch, length, width)
         x = self.norm1(x + self.dropout(self.out(found)))
         found = self.outer(functional.gelu(self.inner(x)))
@@ -138,12 +140,12 @@ class Scorer(nn.Module):
     def forward(self, vectors: Tensor, sites: Tensor) -> Tensor:
         """Return (n_sites, n_labels). vectors: (tokens, width). sites: (n_sites, slots), the
         number of tokens stands for no token."""
-        parts = self.input(self.dropout(vectors))
+        parts = self.input(self.dropout(vectors)).float()
         parts = parts.view(len(vectors), self.slots, -1)
         parts = torch.cat([parts, self.edges[None]])
         found = sum(parts[:, slot].index_select(0, sites[:, slot]) for slot in range(self.slots))
         found = functional.relu(self.norm(found))
-        return self.output(self.dropout(found))
+        return self.output(self.dropout(found)).float()
 
 
 class Network(nn.Module):

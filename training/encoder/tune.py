@@ -7,8 +7,10 @@ The pretrained encoder comes from the package index (`weights`). It and all head
 trees by the margin of the best wrong tree (CKY; Stern, Andreas & Klein 2017), the other labels by
 cross-entropy. EWT's documents in `ewt/tune.txt` are not
 learned; all later choices and calibrations are made on them. One thread in bfloat16. An
-interrupted run resumes at the last epoch. --init starts from a network of an earlier run, and
---docs adds Docs with trees and frames.
+interrupted run resumes at the last epoch. --init starts from a network of an earlier run or from
+the encoder of a pipeline, and --docs adds Docs with trees and frames. With --teacher, the network
+also learns the scores of another, and with --layers and --inner it becomes a smaller one
+(`distil`).
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ from training.common.command import options
 from training.common.ewt import build_docs, read_docs
 from training.common.treebanks import MCTB_DOMAINS
 from training.encoder import examples
+from training.encoder.distil import Teacher, narrow
 from training.encoder.examples import Coder, Sentence, of_doc
+from training.encoder.export import of_pipeline
 from training.encoder.network import Network, load, save
 from training.encoder.weights import SOURCES, load_pretrained, unpacked, word_pieces
 from training.pipeline.self_training import paragraphs
@@ -95,13 +99,23 @@ def batches(lengths: Sequence[int], draw: np.random.Generator) -> list[list[int]
 
 
 class Loss:
-    """The losses of the heads of a network on a batch."""
+    """The losses of the heads of a network on some of the data."""
 
-    def __init__(self, network: Network, coder: Coder, pieces: WordPieces):
+    def __init__(
+        self,
+        network: Network,
+        coder: Coder,
+        pieces: WordPieces,
+        data: Sequence[Sentence],
+        teacher: Teacher | None,
+    ):
         self.network, self.coder, self.pieces = network, coder, pieces
+        self.data, self.teacher = data, teacher
 
-    def __call__(self, data: Sequence[Sentence], draw: np.random.Generator) -> dict[str, Tensor]:
-        """Return the mean loss of each head for each word."""
+    def __call__(self, chosen: Sequence[int], draw: np.random.Generator) -> dict[str, Tensor]:
+        """Return the mean loss of each head for each word of sentences, by their numbers."""
+        data = [self.data[number] for number in chosen]
+        taught = self.teacher and self.teacher.of(chosen)
         batch = self.pieces.batch(sentence.words for sentence in data)
         with torch.autocast("cpu", torch.bfloat16):
             vectors = self.network.vectors(batch)
@@ -119,11 +133,17 @@ class Loss:
                 tables.append(np.where(table < 0, len(vectors), table + first))
                 labels.append(numbers)
             target = torch.from_numpy(np.concatenate(labels))
-            found = scorer(vectors, torch.from_numpy(np.concatenate(tables)))
-            loss = functional.cross_entropy(found, target, reduction="sum")
+            sites = torch.from_numpy(np.concatenate(tables))
+            wanted = target
+            with torch.autocast("cpu", torch.bfloat16):
+                found = scorer(vectors, sites)
+                if self.teacher is not None:
+                    wanted = self.teacher.targets(head, taught, sites, target)
+            loss = functional.cross_entropy(found, wanted, reduction="sum")
             if head == "spans":
                 lengths = [len(sentence.words) for _, sentence in own]
-                loss = CROSS_ENTROPY * loss + margin_loss(found, target, lengths)
+                weight = CROSS_ENTROPY if self.teacher is None else 1.0
+                loss = weight * loss + margin_loss(found, target, lengths)
             losses[head] = loss / len(vectors)
         return losses
 
@@ -159,6 +179,7 @@ def tune(
     *,
     epochs: int,
     rate: float,
+    teacher: Teacher | None = None,
     seed: int = 0,
 ) -> None:
     """Train a network, and save it after each epoch, from which an interrupted run resumes."""
@@ -180,7 +201,7 @@ def tune(
         for part, own in zip((optimizer, schedule), stored, strict=True):
             part.load_state_dict(own)
         draw = np.random.default_rng(seed + done)
-    loss = Loss(network, coder, pieces)
+    loss = Loss(network, coder, pieces, data, teacher)
     cpu = time.process_time()
     for epoch in range(done, epochs):
         network.train()
@@ -188,7 +209,7 @@ def tune(
         order = batches(lengths, draw)
         bar = tqdm(order, desc=f"epoch {epoch + 1}", unit="batch", mininterval=20, ascii=True)
         for number, chosen in enumerate(bar):
-            losses = loss([data[i] for i in chosen], draw)
+            losses = loss(chosen, draw)
             optimizer.zero_grad(set_to_none=True)
             torch.stack(list(losses.values())).sum().backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
@@ -224,11 +245,14 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="file of the network")
     parser.add_argument("--wheels", type=Path, help="folder of the wheels; default: download them")
     parser.add_argument("--kind", choices=SOURCES, default="mpnet")
-    parser.add_argument("--init", type=Path, help="network to start from")
+    parser.add_argument("--init", type=Path, help="network, or pipeline, to start from")
     parser.add_argument("--docs", type=Path, nargs="*", default=[], help="further .spacy files")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, help="learning rate of the encoder")
     parser.add_argument("--pieces", type=int, help="number of pieces that are kept; default: all")
+    parser.add_argument("--teacher", type=Path, help="network whose scores are learned")
+    parser.add_argument("--layers", type=int, nargs="+", help="layers that are kept; default: all")
+    parser.add_argument("--inner", type=int, default=0, help="width of feed-forward networks")
     args = parser.parse_args()
     torch.set_num_threads(args.jobs)
     torch.manual_seed(0)
@@ -252,9 +276,14 @@ def main() -> None:
             network.heads[head].output.bias.data[0] = bias
         load_pretrained(network.encoder, source, weights, kept)
     else:
-        network, labels, pieces = load(args.init)
+        network, labels, pieces = (of_pipeline if args.init.is_dir() else load)(args.init)
+    if args.layers:
+        narrow(network, pieces, data, args.layers, args.inner)
+    store = args.output.with_suffix(".teacher.npy")
+    teacher = args.teacher and Teacher(args.teacher, labels, data, store)
     rate = args.rate or RATES[args.kind]
-    tune(network, labels, pieces, data, args.output, epochs=args.epochs, rate=rate)
+    found = {"epochs": args.epochs, "rate": rate, "teacher": teacher}
+    tune(network, labels, pieces, data, args.output, **found)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,8 @@ def associated(
         count(object_seed, rows[has, 1], anything[has], rows[has, 3])
         count(object_seed, rows[has, 1], rows[has, 2], rows[has, 3], min_count)
     merged, places = np.unique(np.concatenate(keys), return_index=True)
-    return Associations(merged, np.concatenate(counts)[places].astype(np.uint8))
+    found = Associations(merged, np.concatenate(counts)[places].astype(np.uint8))
+    return found.compact()
 
 
 def learn_associations(

@@ -27,6 +27,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...errors import StructlearnError
 from ...kernels.index import KeyIndex
+from ...learning.keys import gaps, mask, narrow, of_gaps
 from ...learning.settings import check_argument
 from ...learning.weights import Feature, strongest
 from ..classifier import Classifier, Step
@@ -35,7 +36,7 @@ from ..nets.bayes_net import BayesNet
 from ._log_linear import add_scores_of_values
 from .conditional import Template, base_scores, log_softmax, template_columns
 
-_DENSE, _SPARSE = 1, 2  # format versions, by how weights are stored
+_DENSE, _SPARSE, _NARROW = 1, 2, 3  # format versions, by how weights and keys are stored
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
 _SPARSE_OVERHEAD = 64  # maximum number of bytes for the name of an array
 
@@ -55,10 +56,11 @@ class LogLinear(Classifier):
     base: the trained network. l2: the chosen value. steps: of the search.
     names: of features of single variables by their keys, such as "p=of".
     storage: the precision with which `to_bytes` stores weights.
+    key_bits: the upper bits of keys that are compared; the others are zero.
     """
 
     kind = "log_linear"
-    readable = (_DENSE, _SPARSE)
+    readable = (_DENSE, _SPARSE, _NARROW)
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class LogLinear(Classifier):
         steps: Sequence[Step] = (),
         names: Mapping[int, str] | None = None,
         storage: str = "float64",
+        key_bits: int = 64,
     ):
         self.labels = tuple(labels)
         self.variables = tuple(variables)
@@ -87,7 +90,8 @@ class LogLinear(Classifier):
         self.steps = tuple(steps)
         self.names = dict(names or {})
         self.storage = storage
-        self._index = KeyIndex(self.keys)
+        self.key_bits = key_bits
+        self._index = KeyIndex(self.keys, key_bits)
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -148,7 +152,7 @@ class LogLinear(Classifier):
         """Return a smaller model with almost the same predictions.
 
         dtype: "float16", "float32" or "float64", to which weights are rounded and in which
-            `to_bytes` stores them. In memory, float16 is float32.
+            `to_bytes` stores them. In memory, float16 is float32. With float16, keys are narrow, too.
         threshold: weights up to this magnitude become zero; features without weights are dropped.
         Raises StructlearnError if a weight is too large for `dtype`, or for another dtype.
         """
@@ -161,9 +165,13 @@ class LogLinear(Classifier):
         weights = rounded.astype("float64" if storage == "float64" else "float32")
         weights[np.abs(weights) <= threshold] = 0
         used = weights.any(axis=1)
-        keys = self.keys[used]
+        keys, bits = self.keys[used], self.key_bits
         names = {key: self.names[key] for key in sorted(self.names.keys() & keys.tolist())}
-        return self.replaced(keys=keys, weights=weights[used], names=names, storage=storage)
+        if storage == "float16":
+            keys, bits = narrow(keys, bits)
+            names = {key & mask(bits): name for key, name in names.items()}
+        changes = {"names": names, "storage": storage, "key_bits": bits}
+        return self.replaced(keys=keys, weights=weights[used], **changes)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         """Return what is stored.
@@ -177,11 +185,13 @@ class LogLinear(Classifier):
             weights = np.ascontiguousarray(weights[:, :1])
         sparse = _sparse(weights)
         named = sorted(self.names)
-        return _SPARSE if sparse else _DENSE, {
+        own = {"key_bits": self.key_bits} if self.key_bits < 64 else {}
+        return _NARROW if own else _SPARSE if sparse else _DENSE, {
             "labels": self.labels,
             "variables": self.variables,
             "templates": self.templates,
-            "keys": self.keys,
+            "keys": gaps(self.keys, self.key_bits),
+            **own,
             **(sparse or {"weights": weights}),
             "mirrored": mirrored,
             "bias": self.bias,
@@ -195,14 +205,15 @@ class LogLinear(Classifier):
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> LogLinear:
-        labels, variables, keys = fields["labels"], fields["variables"], fields["keys"]
+        labels, variables = fields["labels"], fields["variables"]
+        keys = fields["keys"] = of_gaps(fields["keys"], fields.get("key_bits", 64))
         mirrored, named_keys, base = (
             fields.pop(name) for name in ("mirrored", "named_keys", "base")
         )
         fields.pop("settings", None)  # which files once had
         shape = len(keys), 1 if mirrored else len(labels)
         weights = fields["weights"]
-        if version == _SPARSE:
+        if "nonzero" in fields:
             weights = _dense(weights, fields.pop("nonzero"), shape)
         storage = weights.dtype.name
         if storage not in _WEIGHT_DTYPES or named_keys.dtype != np.uint64:
@@ -213,7 +224,7 @@ class LogLinear(Classifier):
             raise ValueError("a template is of a variable that is not there")
         if mirrored and len(labels) != 2:
             raise ValueError("its weights are not of its labels")
-        if weights.shape != shape or keys.ndim != 1 or not (keys[1:] > keys[:-1]).all():
+        if weights.shape != shape:
             raise ValueError("its keys and weights do not fit together")
         weights = weights.astype("float64" if storage == "float64" else "float32")
         if mirrored:

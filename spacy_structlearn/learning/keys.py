@@ -1,0 +1,56 @@
+"""Keys of which a model keeps only the upper bits.
+
+Keys are hashes of 64 bits. Of n ascending keys, about 26 + log2(n) upper bits are kept, the others
+are zero, and a file has the gaps between them in 32 bits each. A hash that is not among the keys
+agrees with one of them once in about 2^26 times.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Keys = NDArray[np.uint64]
+_SPARE_BITS = 26
+
+
+def mask(bits: int) -> int:
+    """Return a number of 64 bits of which so many upper ones are set."""
+    return 2**64 - 2 ** (64 - bits)
+
+
+def narrow(keys: Keys, bits: int = 64) -> tuple[Keys, int]:
+    """Return ascending keys without their lower bits, and the number of bits that they have.
+
+    bits: at most so many are kept.
+    """
+    kept = min(bits, _SPARE_BITS + len(keys).bit_length())
+    while True:
+        own = keys >> np.uint64(64 - kept)
+        gaps = np.diff(own, prepend=np.uint64(0))
+        if kept == bits or (gaps[1:].all() and gaps.max(initial=0) < 2**32):
+            return own << np.uint64(64 - kept), kept
+        kept += 1
+
+
+def gaps(keys: Keys, bits: int) -> NDArray[np.uint32] | Keys:
+    """Return what is stored of ascending keys: the gaps of narrow ones, if they fit, or the keys."""
+    found = np.diff(keys >> np.uint64(64 - bits), prepend=np.uint64(0))
+    return found.astype(np.uint32) if bits < 64 and found.max(initial=0) < 2**32 else keys
+
+
+def of_gaps(stored: NDArray[np.uint32] | Keys, bits: int) -> Keys:
+    """Return the keys of `gaps`. Raises ValueError for other arrays than this returns."""
+    if not 1 <= bits <= 64:
+        raise ValueError("keys have too few or too many bits")
+    keys, shift = stored, np.uint64(64 - bits)
+    if bits < 64 and stored.dtype == np.uint32 and stored.ndim == 1:
+        keys = np.cumsum(stored, dtype=np.uint64)
+        if keys[-1:].max(initial=0) >= 2**bits:
+            raise ValueError("keys have too many bits")
+        keys <<= shift
+    if keys.dtype != np.uint64 or keys.ndim != 1 or not (keys[1:] > keys[:-1]).all():
+        raise ValueError("its keys are not ascending")
+    if (keys >> shift << shift != keys).any():
+        raise ValueError("keys have too many bits")
+    return keys
