@@ -11,10 +11,13 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from encoder.tiny import PIECES, SPECIAL  # noqa: E402
 
+import spacy_structlearn  # noqa: E402
 from spacy_structlearn.encoder.pieces import WordPieces  # noqa: E402
 from spacy_structlearn.pipeline.training.gold_sites import HEADS  # noqa: E402
-from training.encoder.export import exported, scorers  # noqa: E402
-from training.encoder.network import Network, Shape  # noqa: E402
+from training.encoder.distil import Teacher, narrow  # noqa: E402
+from training.encoder.examples import Sentence  # noqa: E402
+from training.encoder.export import exported, of_pipeline, scorers  # noqa: E402
+from training.encoder.network import Network, Shape, save  # noqa: E402
 from training.encoder.weights import SOURCES, unpacked, word_pieces  # noqa: E402
 
 LABELS = {head: ["", "A", "B"] for head in HEADS}
@@ -59,6 +62,56 @@ def test_scorers(network):
         # Their matrices are rounded.
         error = np.abs(scorer.scores(vectors.numpy(), sites) - wanted).max()
         assert error < 0.03 * np.abs(wanted).max()
+
+
+def test_the_network_of_a_pipeline():
+    nlp = spacy_structlearn.load("en_structlearn_md")
+    network, labels, pieces = of_pipeline(nlp.path)
+    encoder = nlp.get_pipe("token_encoder").parameters
+    again = exported(network, pieces).weights
+    assert again.keys() == encoder.weights.keys()
+    for name, array in encoder.weights.items():
+        np.testing.assert_array_equal(again[name], array)
+    vectors, sites = np.random.default_rng(0).normal(size=(5, encoder.width)), [[0, 1, 3, -1]]
+    wanted = nlp.get_pipe("constituency_parser").potentials["spans"]
+    found = scorers(network, labels)["spans"]
+    given = vectors.astype(np.float32), np.array(sites)
+    np.testing.assert_allclose(found.scores(*given), wanted.scores(*given), atol=1e-3)
+
+
+def test_a_narrow_network(network):
+    """Units without weights leave, and nothing changes."""
+    pieces = WordPieces(PIECES, *SPECIAL)
+    batch = pieces.batch(SENTENCES)
+    with torch.no_grad():
+        for layer in network.encoder.layers:
+            layer.outer.weight[:, ::2] = 0
+        wanted = network.vectors(batch)
+        narrow(network, pieces, [Sentence(words, {}) for words in SENTENCES], [0, 1], 48)
+        torch.testing.assert_close(network.vectors(batch), wanted)
+        narrow(network, pieces, [Sentence(SENTENCES[0], {})], [1], 8, 4)
+    assert len(network.encoder.layers) == 1
+    vectors = np.concatenate(exported(network, pieces, quantized=False).vectors(SENTENCES))
+    np.testing.assert_allclose(vectors, network.vectors(batch).detach(), atol=0.02)
+    assert {scorer.input.shape[2] for scorer in scorers(network, LABELS).values()} == {4}
+
+
+def test_what_a_teacher_teaches(network, tmp_path):
+    save(network, LABELS, WordPieces(PIECES, *SPECIAL), tmp_path / "teacher.pt")
+    labels = {"tags": ["", "B", "C"]}  # "C" is unknown to the teacher
+    data = [Sentence(words, {}) for words in SENTENCES]
+    for _ in range(2):  # the second time, its vectors are read
+        teacher = Teacher(tmp_path / "teacher.pt", labels, data, tmp_path / "vectors.npy")
+    vectors = teacher.of([2, 1])
+    assert vectors.shape == (41, 24)
+    sites = torch.tensor([[0], [40]])
+    found = teacher.targets("tags", vectors, sites, torch.tensor([2, 0]))
+    known = network.heads["tags"](vectors, sites).softmax(dim=1)[:, [0, 2]]
+    known = 0.8 * known / known.sum(dim=1, keepdim=True)
+    wanted = torch.nn.functional.pad(known, (0, 1)) + torch.tensor([[0, 0, 0.2], [0.2, 0, 0]])
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
+    with pytest.raises(SystemExit, match="other sentences"):
+        Teacher(tmp_path / "teacher.pt", labels, data[1:], tmp_path / "vectors.npy")
 
 
 def test_an_archive_in_several_packages(tmp_path):

@@ -82,29 +82,47 @@ def narrow(
     pieces: WordPieces,
     data: Sequence[Sentence],
     layers: Sequence[int],
-    inner: int,
+    inner: int | None = None,
+    hidden: int | None = None,
 ) -> None:
-    """Keep some layers of a network, and some units of each feed-forward network.
+    """Keep some layers of a network, and some units of each feed-forward network and of each head.
 
-    layers: their numbers. inner: the number of units that stay: those with the largest mean size of
-    what they add to the output, in sentences of `data`.
+    layers: their numbers. inner, hidden: the numbers of units that stay, None for all: those that add most to the
+    output, in feed-forward networks by the mean size of their values in sentences of `data`.
     """
     encoder, sums = network.encoder, dict[nn.Linear, Tensor]()
     encoder.layers = nn.ModuleList(encoder.layers[number] for number in layers)
-    encoder.shape = replace(encoder.shape, layers=len(layers), inner=inner)
 
     def count(outer: nn.Linear, given: tuple[Tensor]) -> None:
         sums[outer] = sums.get(outer, torch.zeros(())) + given[0].abs().sum(dim=(0, 1))
 
     handles = [layer.outer.register_forward_pre_hook(count) for layer in encoder.layers]
     network.eval()
-    with torch.inference_mode():
+    with torch.no_grad():
         for number in np.random.default_rng(0).permutation(len(data))[:SAMPLE]:
             network.vectors(pieces.batch([data[number].words]))
         for layer, handle in zip(encoder.layers, handles, strict=True):
             handle.remove()
             added = sums[layer.outer] * layer.outer.weight.norm(dim=0)
-            kept = added.topk(inner).indices.sort().values
+            kept = _largest(added, inner)
             layer.inner.weight = nn.Parameter(layer.inner.weight[kept].clone())
             layer.inner.bias = nn.Parameter(layer.inner.bias[kept].clone())
             layer.outer.weight = nn.Parameter(layer.outer.weight[:, kept].clone())
+        for head in network.heads.values():
+            # The values of the units have the same size, before the gain.
+            kept = _largest(head.norm.weight.abs() * head.output.weight.norm(dim=0), hidden)
+            by_slot = head.input.weight.unflatten(0, (head.slots, -1))[:, kept]
+            head.input.weight = nn.Parameter(by_slot.flatten(0, 1).clone())
+            head.input.bias = nn.Parameter(head.input.bias.view(head.slots, -1)[:, kept].flatten())
+            head.edges = nn.Parameter(head.edges[:, kept].clone())
+            gain, offset = head.norm.weight[kept], head.norm.bias[kept]
+            head.norm = nn.LayerNorm(len(kept))
+            head.norm.load_state_dict({"weight": gain, "bias": offset})
+            head.output.weight = nn.Parameter(head.output.weight[:, kept].clone())
+    network.hidden, inner = len(kept), len(encoder.layers[0].inner.weight)
+    encoder.shape = replace(encoder.shape, layers=len(layers), inner=inner)
+
+
+def _largest(values: Tensor, number: int | None) -> Tensor:
+    """Return the places of the largest values, ascending. None: all."""
+    return values.topk(number or len(values)).indices.sort().values

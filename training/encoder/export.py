@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import spacy_structlearn
 from spacy_structlearn.encoder.graph import LEVELS
 from spacy_structlearn.encoder.pieces import WordPieces
-from spacy_structlearn.encoder.scorer import HIDDEN, Potentials, SiteScorer
+from spacy_structlearn.encoder.scorer import Potentials, SiteScorer
 from spacy_structlearn.encoder.session import Encoder
 from spacy_structlearn.pipeline.token_encoder import TokenEncoder
 from spacy_structlearn.pipeline.training.gold_sites import HEADS
@@ -142,6 +142,6 @@ def of_pipeline(path: Path) -> tuple[Network, dict[str, list[str]], WordPieces]:
         inner=encoder.weights["0.inner"].shape[1],
     )
     labels = {name: list(head.labels) for name, head in heads.items()}
-    network = Network(shape, HIDDEN, labels)
+    network = Network(shape, next(iter(heads.values())).input.shape[2], labels)
     network.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
     return network, labels, WordPieces(encoder.pieces, *encoder.special)

@@ -53,7 +53,7 @@ COMPACT: dict[str, tuple[Any, ...]] = {
 }
 SHARED = ("estimator", "potentials")  # attributes of models that are not copied
 KINDS = {
-    "md": "MiniLM (6 layers, 384 wide), taught by the encoder of en_structlearn_lg",
+    "md": "MiniLM (4 of 6 layers, 384 wide), taught by the encoder of en_structlearn_lg",
     "lg": "MPNet (12 layers, 768 wide)",
 }
 ENCODERS = srsly.read_json(CONFIGS / "encoders.json")

@@ -252,7 +252,8 @@ def main() -> None:
     parser.add_argument("--pieces", type=int, help="number of pieces that are kept; default: all")
     parser.add_argument("--teacher", type=Path, help="network whose scores are learned")
     parser.add_argument("--layers", type=int, nargs="+", help="layers that are kept; default: all")
-    parser.add_argument("--inner", type=int, default=0, help="width of feed-forward networks")
+    parser.add_argument("--inner", type=int, help="width of feed-forward networks; default: all")
+    parser.add_argument("--hidden", type=int, help="hidden units of heads; default: all")
     args = parser.parse_args()
     torch.set_num_threads(args.jobs)
     torch.manual_seed(0)
@@ -278,7 +279,7 @@ def main() -> None:
     else:
         network, labels, pieces = (of_pipeline if args.init.is_dir() else load)(args.init)
     if args.layers:
-        narrow(network, pieces, data, args.layers, args.inner)
+        narrow(network, pieces, data, args.layers, args.inner, args.hidden)
     store = args.output.with_suffix(".teacher.npy")
     teacher = args.teacher and Teacher(args.teacher, labels, data, store)
     rate = args.rate or RATES[args.kind]
