@@ -220,7 +220,7 @@ def _weights_at(
     return weights
 
 
-def _bias_key(model: LogLinear) -> np.uint64:
+def _bias_key(model: LogLinear) -> NDArray[np.uint64]:
     return _BIAS_KEY & np.uint64(mask(model.key_bits))
 
 

@@ -30,8 +30,9 @@ Weights = Mapping[str, NDArray[Any]]
 def shapes(
     pieces: int, cases: int, width: int, layers: int, positions: int, inner: int
 ) -> dict[str, tuple]:
-    """Return the shapes of the weights of an encoder. inner: the width of its feed-forward networks.
+    """Return the shapes of the weights of an encoder.
 
+    inner: the width of its feed-forward networks.
     Matrices of int8, and pieces of int8, also have "NAME.scale": of each column, of each piece.
     Optional: "relative", (heads, 2 * positions - 1), added to the attention by distance.
     """

@@ -7,10 +7,13 @@ agrees with one of them once in about 2^26 times.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 Keys = NDArray[np.uint64]
+Stored = NDArray[np.uint32] | NDArray[np.uint64]
 _SPARE_BITS = 26
 
 
@@ -33,24 +36,24 @@ def narrow(keys: Keys, bits: int = 64) -> tuple[Keys, int]:
         kept += 1
 
 
-def gaps(keys: Keys, bits: int) -> NDArray[np.uint32] | Keys:
-    """Return what is stored of ascending keys: the gaps of narrow ones, if they fit, or the keys."""
+def gaps(keys: Keys, bits: int) -> Stored:
+    """Return what is stored of keys with so many bits: the gaps, if they fit, or the keys."""
     found = np.diff(keys >> np.uint64(64 - bits), prepend=np.uint64(0))
     return found.astype(np.uint32) if bits < 64 and found.max(initial=0) < 2**32 else keys
 
 
-def of_gaps(stored: NDArray[np.uint32] | Keys, bits: int) -> Keys:
-    """Return the keys of `gaps`. Raises ValueError for other arrays than this returns."""
+def of_gaps(stored: Stored, bits: int) -> Keys:
+    """Return the keys of `gaps`. Raises ValueError for arrays that it does not return."""
     if not 1 <= bits <= 64:
         raise ValueError("keys have too few or too many bits")
-    keys, shift = stored, np.uint64(64 - bits)
+    keys: Any = stored
     if bits < 64 and stored.dtype == np.uint32 and stored.ndim == 1:
         keys = np.cumsum(stored, dtype=np.uint64)
         if keys[-1:].max(initial=0) >= 2**bits:
             raise ValueError("keys have too many bits")
-        keys <<= shift
+        keys <<= np.uint64(64 - bits)
     if keys.dtype != np.uint64 or keys.ndim != 1 or not (keys[1:] > keys[:-1]).all():
         raise ValueError("its keys are not ascending")
-    if (keys >> shift << shift != keys).any():
+    if (keys & np.uint64(mask(bits)) != keys).any():
         raise ValueError("keys have too many bits")
     return keys

@@ -4,7 +4,8 @@
     python corpora/fetch.py ewt mctb
     python -m training.encoder.build en_structlearn_lg
 
-The pretrained encoder is downloaded and fine-tuned (`tune`), and made a pipeline (`pipeline`). The
+The first layers of the pretrained encoder are downloaded and fine-tuned (`tune`), and made a
+pipeline (`pipeline`). With all of its 12 layers, F1 is .N higher, and the pipeline N slower. The
 command may be repeated after an interruption: it goes on from the last epoch. The CPU seconds of
 both stages, those of interrupted runs included, are written to OUTPUT.build.json.
 
@@ -26,6 +27,8 @@ import srsly
 
 from training.common.command import options
 from training.pipeline.default import CONFIGS
+
+SHAPE = ("--layers", *range(8), "--inner", 2560, "--hidden", 128)
 
 
 def timed(figures: Path, stage: str, module: str, *arguments: Any) -> None:
@@ -57,7 +60,7 @@ def main() -> None:
     if not network.exists() or network.with_suffix(".state").exists():
         given = {"--wheels": args.wheels, "--limit": args.limit}.items()
         more = [text for pair in given if pair[1] is not None for text in pair]
-        timed(figures, "tune", "training.encoder.tune", network, *folders, *more)
+        timed(figures, "tune", "training.encoder.tune", network, *SHAPE, *folders, *more)
     values = [] if args.fit else ["--fitted", CONFIGS / "lg.json"]
     made = [network, args.output, "--name", "lg", *folders, *values]
     timed(figures, "pipeline", "training.encoder.pipeline", *made)

@@ -87,8 +87,9 @@ def narrow(
 ) -> None:
     """Keep some layers of a network, and some units of each feed-forward network and of each head.
 
-    layers: their numbers. inner, hidden: the numbers of units that stay, None for all: those that add most to the
-    output, in feed-forward networks by the mean size of their values in sentences of `data`.
+    layers: their numbers. inner, hidden: the numbers of units that stay; None: all. They are those
+    that add most to the output, in feed-forward networks by the mean size of their values in
+    sentences of `data`.
     """
     encoder, sums = network.encoder, dict[nn.Linear, Tensor]()
     encoder.layers = nn.ModuleList(encoder.layers[number] for number in layers)

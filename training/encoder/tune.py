@@ -282,7 +282,7 @@ def main() -> None:
         narrow(network, pieces, data, args.layers, args.inner, args.hidden)
     store = args.output.with_suffix(".teacher.npy")
     teacher = args.teacher and Teacher(args.teacher, labels, data, store)
-    rate = args.rate or RATES[args.kind]
+    rate = args.rate or RATES["mpnet" if network.encoder.shape.relative else "minilm"]
     found = {"epochs": args.epochs, "rate": rate, "teacher": teacher}
     tune(network, labels, pieces, data, args.output, **found)
 

@@ -152,7 +152,8 @@ class LogLinear(Classifier):
         """Return a smaller model with almost the same predictions.
 
         dtype: "float16", "float32" or "float64", to which weights are rounded and in which
-            `to_bytes` stores them. In memory, float16 is float32. With float16, keys are narrow, too.
+            `to_bytes` stores them. In memory, float16 is float32. With float16, keys are narrow,
+            see `learning.keys`.
         threshold: weights up to this magnitude become zero; features without weights are dropped.
         Raises StructlearnError if a weight is too large for `dtype`, or for another dtype.
         """
