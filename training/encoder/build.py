@@ -4,10 +4,13 @@
     python corpora/fetch.py ewt mctb
     python -m training.encoder.build en_structlearn_lg
 
-The first layers of the pretrained encoder are downloaded and fine-tuned (`tune`), and made a
-pipeline (`pipeline`). With all of its 12 layers, F1 is .N higher, and the pipeline N slower. The
+The pretrained encoder is downloaded and fine-tuned (`tune`), and made a pipeline (`pipeline`). The
 command may be repeated after an interruption: it goes on from the last epoch. The CPU seconds of
 both stages, those of interrupted runs included, are written to OUTPUT.build.json.
+
+All layers are kept. With 8 of the 12 layers, 2,560 of 3,072 units of their feed-forward networks
+and 128 of 256 of the heads (`tune --layers --inner --hidden`), the pipeline reads 1,513 words a
+second, but on dev F1 of trees is 91.3 instead of 92.2, and of roles 78.9 instead of 80.8.
 
 The weights of the pools and the calibrations are those in training/configs/lg.json. With --fit,
 they are fitted with components that have not seen the tuning documents, and written to
@@ -27,8 +30,6 @@ import srsly
 
 from training.common.command import options
 from training.pipeline.default import CONFIGS
-
-SHAPE = ("--layers", *range(8), "--inner", 2560, "--hidden", 128)
 
 
 def timed(figures: Path, stage: str, module: str, *arguments: Any) -> None:
@@ -60,7 +61,7 @@ def main() -> None:
     if not network.exists() or network.with_suffix(".state").exists():
         given = {"--wheels": args.wheels, "--limit": args.limit}.items()
         more = [text for pair in given if pair[1] is not None for text in pair]
-        timed(figures, "tune", "training.encoder.tune", network, *SHAPE, *folders, *more)
+        timed(figures, "tune", "training.encoder.tune", network, *folders, *more)
     values = [] if args.fit else ["--fitted", CONFIGS / "lg.json"]
     made = [network, args.output, "--name", "lg", *folders, *values]
     timed(figures, "pipeline", "training.encoder.pipeline", *made)
