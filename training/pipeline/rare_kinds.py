@@ -44,7 +44,7 @@ from training.pipeline.templates import write_templates
 
 TEMPLATES = 300  # of each kind that are written
 ENCODER, PARSER = "token_encoder", "constituency_parser"
-TREES, PASSES = 2000, 2  # of the treebanks, for the heads of an encoder
+TREES, PASSES = 2000, 4  # of the treebanks, for the heads of an encoder
 SURE = 60  # documents whose brackets keep their mean probability
 
 
