@@ -79,7 +79,7 @@ LIMITS = {
     "training/benchmarks": 6_150,
     "training/beyond": 1_070,
     "training/common": 1_490,
-    "training/encoder": 1_420,
+    "training/encoder": 1_430,
     "training/languages": 420,
     "training/papers": 4_780,
     "training/pipeline": 2_750,

@@ -58,7 +58,7 @@ from training.common.sources import PACKAGED
 from training.common.treebanks import craft_trees, ewt_trees
 
 NAME = "encoder"
-RUNS = 4
+RUNS = 8
 FRONT = ("sentence_splitter",)
 KEPT = (
     *("brackets.raw.f", "np_chunks.raw.f", "srl.raw.f", "srl.gold_tokens.f"),

@@ -6,7 +6,12 @@
 The components are those of en_structlearn_sm, each pooled with the head of the encoder for its
 labels (`spacy_structlearn.encoder.scorer`). The weights of both and the calibrations are fitted on
 EWT's tuning documents, with components that have not seen these, and written next to the network,
-to NETWORK.fitted.json.
+to NETWORK.fitted.json. With --fitted, they are those of an earlier run.
+
+Those in training/configs/md.json are values of the encoder with 6 layers, which were fitted so.
+Since no component has seen dev of MCTB_en, they were multiplied by the ratio of what is fitted
+there with the new and with the old encoder. Of roles, which MCTB_en has none of, the weights of the
+encoder are such that its probabilities have the entropy of before on the tuning documents.
 """
 
 from __future__ import annotations
