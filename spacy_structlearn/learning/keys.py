@@ -13,36 +13,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 Keys = NDArray[np.uint64]
-Stored = NDArray[np.uint32] | NDArray[np.uint64]
+StoredKeys = NDArray[np.uint32] | NDArray[np.uint64]
 _SPARE_BITS = 26
 
 
 def mask(bits: int) -> int:
-    """Return a number of 64 bits of which so many upper ones are set."""
+    """Return the number of 64 bits whose upper bits are set. bits: how many of them."""
     return 2**64 - 2 ** (64 - bits)
 
 
 def narrow(keys: Keys, bits: int = 64) -> tuple[Keys, int]:
     """Return ascending keys without their lower bits, and the number of bits that they have.
 
-    bits: at most so many are kept.
+    bits: at most this many are kept.
     """
     kept = min(bits, _SPARE_BITS + len(keys).bit_length())
     while True:
         own = keys >> np.uint64(64 - kept)
-        gaps = np.diff(own, prepend=np.uint64(0))
-        if kept == bits or (gaps[1:].all() and gaps.max(initial=0) < 2**32):
+        steps = np.diff(own, prepend=np.uint64(0))
+        if kept == bits or (steps[1:].all() and steps.max(initial=0) < 2**32):
             return own << np.uint64(64 - kept), kept
         kept += 1
 
 
-def gaps(keys: Keys, bits: int) -> Stored:
-    """Return what is stored of keys with so many bits: the gaps, if they fit, or the keys."""
+def gaps(keys: Keys, bits: int) -> StoredKeys:
+    """Return what is stored of keys with this many bits: their gaps, or the keys if one does not
+    fit."""
     found = np.diff(keys >> np.uint64(64 - bits), prepend=np.uint64(0))
     return found.astype(np.uint32) if bits < 64 and found.max(initial=0) < 2**32 else keys
 
 
-def of_gaps(stored: Stored, bits: int) -> Keys:
+def of_gaps(stored: StoredKeys, bits: int) -> Keys:
     """Return the keys of `gaps`. Raises ValueError for arrays that it does not return."""
     if not 1 <= bits <= 64:
         raise ValueError("keys have too few or too many bits")

@@ -121,7 +121,9 @@ def command() -> str:
     Of a path outside the checkout it has the last name, because the rest is of one machine.
     """
     name = f"-m {module()}" if module() else sys.argv[0]
-    arguments = [Path(own).name if Path(own).is_absolute() else own for own in sys.argv[1:]]
+    # "name=/folder" is an argument, too.
+    parts = [own.rpartition("=") for own in sys.argv[1:]]
+    arguments = [a + b + (Path(c).name if Path(c).is_absolute() else c) for a, b, c in parts]
     return shlex.join(["python", *name.split(), *arguments])
 
 

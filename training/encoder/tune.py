@@ -9,8 +9,8 @@ cross-entropy. EWT's documents in `ewt/tune.txt` are not
 learned; all later choices and calibrations are made on them. One thread in bfloat16. An
 interrupted run resumes at the last epoch. --init starts from a network of an earlier run or from
 the encoder of a pipeline, and --docs adds Docs with trees and frames. With --teacher, the network
-also learns the scores of another, whose vectors are kept beside the output (1.5 kB a word), and
-with --layers, --inner and --hidden it becomes a smaller one (`distil`).
+also learns the scores of another, and with --layers, --inner and --hidden it becomes a smaller one
+(`distil`). The vectors of the teacher are stored in a file beside the output, 1.5 kB for each word.
 """
 
 from __future__ import annotations
