@@ -73,8 +73,10 @@ def test_changes_are_refused(monkeypatch):
 def test_a_command_names_no_folder_of_one_machine(monkeypatch):
     module = SimpleNamespace(__spec__=SimpleNamespace(name="training.papers.smith2007.__main__"))
     monkeypatch.setitem(sys.modules, "__main__", module)
-    monkeypatch.setattr(sys, "argv", ["x", "--output", "/home/me/out", "lg=/home/me/lg", "--only", "a b"])
-    assert recording.command() == "python -m training.papers.smith2007 --output out lg=lg --only 'a b'"
+    argv = ["x", "--output", "/home/me/out", "lg=/home/me/lg", "--only", "a b"]
+    monkeypatch.setattr(sys, "argv", argv)
+    wanted = "python -m training.papers.smith2007 --output out lg=lg --only 'a b'"
+    assert recording.command() == wanted
 
 
 def test_pages_show_the_figures():
